@@ -30,5 +30,5 @@ pub use drop_reason::{DropReason, FrameCounters};
 pub use flow_error::{FlowError, MTU_MIN_V4, MTU_MIN_V6, Told};
 pub use host::{ADDRESSES_MAX, Full, Host, INTERFACES_MAX, Interface};
 pub use ip::Checksums;
-pub use packet_header::PacketHeader;
+pub use packet_header::{PacketHeader, Service};
 pub use receive::{Datagram, Stack, Verdict};

@@ -14,6 +14,21 @@ const MTU_TAKEN_V4: u32 = 576;
 /// The longest header: Ethernet with two tags, IPv6.
 const HEADER_BYTES_MAX: usize = ethernet::HEADER_BYTES_MAX + ipv6::HEADER_BYTES;
 
+/// The fields of the IP header that a user of the transport chooses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Service {
+    /// Time to live, hop limit. `IP_TTL`, `IPV6_UNICAST_HOPS`
+    pub hop_limit: u8,
+    /// Type of service, traffic class. `IP_TOS`, `IPV6_TCLASS`
+    pub type_of_service: u8,
+}
+
+impl Default for Service {
+    fn default() -> Self {
+        Self { hop_limit: HOP_LIMIT_DEFAULT, type_of_service: 0 }
+    }
+}
+
 /// The header of every packet from one address to another: only the length changes, and with it, over IPv4, the header's
 /// checksum. Packets must not be fragmented, so they need no identification (RFC 6864 section 4.1).
 #[derive(Clone, Debug)]
@@ -46,6 +61,27 @@ impl PacketHeader {
         }
         let ip_sum = Sum::ZERO.with(&template[ip_at..bytes]);
         Ok(Self { template, bytes, ip_at, is_v6, ip_sum, mtu: route.mtu })
+    }
+
+    /// The same header with what the user has chosen.
+    pub fn with(mut self, service: Service) -> Self {
+        self.set_service(service);
+        self
+    }
+
+    /// Changes what the user chooses.
+    pub fn set_service(&mut self, service: Service) {
+        let Service { hop_limit, type_of_service } = service;
+        let ip = &mut self.template[self.ip_at..self.bytes];
+        if self.is_v6 {
+            // RFC 8200 section 3: the class stands between version and flow label.
+            ip[0] = ip[0] & 0xf0 | type_of_service >> 4;
+            ip[1] = ip[1] & 0x0f | type_of_service << 4;
+            ip[7] = hop_limit;
+        } else {
+            (ip[1], ip[8]) = (type_of_service, hop_limit);
+            self.ip_sum = Sum::ZERO.with(ip);
+        }
     }
 
     /// Returns the header of answers to the packet in `frame`, back to the Ethernet address that sent it. `None` if packets
@@ -180,6 +216,28 @@ mod tests {
                     assert_eq!((read, protocol, bytes), (addresses, protocol::TCP, payload));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn a_user_chooses_hops_and_class() {
+        for (from, to) in [("192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::2")] {
+            let addresses = Addresses::new(from.parse().unwrap(), to.parse().unwrap()).unwrap();
+            let plain = PacketHeader::along(&way(None, from), addresses, protocol::TCP).unwrap();
+            let chosen = plain.clone().with(Service { hop_limit: 7, type_of_service: 0xb8 });
+            let (mut frame, mut other) = ([0; 100], [0; 100]);
+            chosen.write(&mut frame, 20).unwrap();
+            plain.write(&mut other, 20).unwrap();
+            let ip = ethernet::View::parse(&frame).unwrap().payload();
+            if let Ok(ip) = ipv4::View::parse(ip) {
+                ip.verify().expect("the checksum is right");
+                assert_eq!((ip.time_to_live(), ip.type_of_service()), (7, 0xb8));
+            } else {
+                let ip = ipv6::View::parse(ip).unwrap();
+                assert_eq!((ip.hop_limit(), ip.traffic_class(), ip.addresses()), (7, 0xb8, addresses));
+            }
+            chosen.with(Service::default()).write(&mut frame, 20).unwrap();
+            assert_eq!(frame, other);
         }
     }
 

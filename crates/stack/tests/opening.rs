@@ -352,3 +352,51 @@ fn the_users_timeout_limits_the_attempt() {
     play.pass(MS);
     assert_eq!(play.host.tcp.take_error(play.id()), Ok(Some(Error::TimedOut)));
 }
+
+/// A listener that holds answers nothing: neither a SYN nor what may be another TCP's connection. Once it answers, each SYN that waits has
+/// its answer, the newer of two.
+#[test]
+fn a_listener_that_holds_answers_later() {
+    let mut play = Play::new(config());
+    play.listen(4);
+    let listener = play.listener.unwrap();
+    play.host.tcp.hold(listener).unwrap();
+    play.syn(Options::NONE);
+    play.syn(all_options());
+    play.say(1, 1, Flags::ACK, b"of a connection of the kernel");
+    play.say(1, 0, Flags::RST, b"");
+    play.nothing();
+    assert_eq!((play.host.tcp.connections().0, play.count(Counter::ResetsOut)), (0, 0));
+    let now = play.now;
+    play.host.with(now, |tcp, mut sink| tcp.answer(now, listener, &mut sink)).unwrap();
+    let answer = play.only();
+    assert_eq!((answer.flags, answer.ack, answer.options.window_scale), (SYN_ACK, 1, Some(7)));
+    play.say(1, 1, Flags::ACK, b"");
+    play.accept();
+    play.port += 1;
+    play.syn(Options::NONE);
+    assert_eq!(play.only().flags, SYN_ACK, "at once from now on");
+}
+
+/// SYNs that a listener holds when it ends are as if they were lost; its connections go on while it holds.
+#[test]
+fn a_listener_that_ends_while_it_holds_resets_no_peer_that_it_never_answered() {
+    let mut play = Play::new(config());
+    play.listen(4);
+    let listener = play.listener.unwrap();
+    play.syn(Options::NONE);
+    play.seen();
+    play.say(1, 1, Flags::ACK, b"");
+    play.accept();
+    play.host.tcp.hold(listener).unwrap();
+    play.say(1, 1, Flags::ACK | Flags::PSH, b"data");
+    assert_eq!(play.read(), b"data");
+    play.poll();
+    play.seen();
+    play.port += 1;
+    play.syn(Options::NONE);
+    let now = play.now;
+    play.host.with(now, |tcp, mut sink| tcp.close_listener(now, listener, &mut sink)).unwrap();
+    play.nothing();
+    assert_eq!(play.host.tcp.hold(listener), Err(Error::NotFound));
+}

@@ -209,3 +209,21 @@ fn both_at_the_same_time_from_the_first_to_the_last() {
         assert!(pair.hosts.iter().all(|host| host.tcp.connections() == (0, 0) && host.tcp.orphans() == (0, 0)));
     }
 }
+
+/// RFC 9293 section 3.10.7.4: the peer looks at an ACK within its window only. A receiver short of memory takes back what it has offered
+/// (Linux 6.6), and both ends wait for ever where neither hears of the other's window.
+#[test]
+fn an_acknowledgment_stays_within_a_window_that_was_taken_back() {
+    for window in [0, 500] {
+        let mut play = Play::accepted(Config::default(), Options::NONE);
+        play.window = 3000;
+        play.say(1, 1, Flags::ACK, b"");
+        play.send(&[7; 3000]);
+        assert!(play.ranges().len() > 1);
+        play.window = window;
+        play.say(1, 1, Flags::ACK, b"data");
+        play.pass(40 * MS);
+        let acknowledgments: Vec<_> = play.seen().into_iter().filter(|seen| seen.payload.is_empty()).collect();
+        assert_eq!(acknowledgments.last().map(|seen| (seen.seq, seen.ack)), Some((1 + u32::from(window), 5)));
+    }
+}

@@ -280,7 +280,7 @@ fn checksums_are_verified() {
     assert_eq!(play.facts().readable, 3);
 }
 
-/// What is not wanted any more is acknowledged and thrown away, as with Linux.
+/// Reads give what still comes, and do not wait, as with Linux.
 #[test]
 fn reading_that_was_shut_down() {
     let mut play = Play::accepted(config(), sacking());
@@ -288,9 +288,8 @@ fn reading_that_was_shut_down() {
     play.say(6, 1, DATA, b"second");
     play.say(1, 1, DATA, b"first");
     assert_eq!(play.seen().last().unwrap().ack, 12);
-    assert_eq!(play.facts().readable, 0);
+    assert_eq!(play.read(), b"firstsecond");
     assert_eq!(play.read(), b"", "reads give the end");
-    assert!(play.facts().receive_window > 65_000, "and the window stays open");
 }
 
 /// RFC 7323 section 2: a large buffer is offered in shifted windows, growing with what is read.

@@ -3,6 +3,7 @@
 
 use super::options::{Congestion, KeepAlive, Options};
 use super::setting::{Field, Setting, SettingError, Value};
+use crate::Service;
 
 const MICROSECOND_NS: u64 = 1000;
 const MILLISECOND_NS: u64 = 1_000_000;
@@ -176,6 +177,8 @@ impl Config {
             keepalive: self.keepalive.then_some(keepalive),
             user_timeout_ns: u64::from(self.user_timeout_ms) * MILLISECOND_NS,
             abort_on_close: false,
+            urgent_held: false,
+            service: Service::default(),
             segment_bytes_max: 0,
             send_buffer_bytes: self.send_buffer_bytes,
             receive_buffer_bytes: self.receive_buffer_bytes,

@@ -51,7 +51,7 @@ counters! {
     OutOfOrderDropped "out_of_order_dropped" true "segments beyond a hole, dropped because there are too many holes";
     Duplicates "duplicates" false "segments whose data was there already";
     DataAfterClose "data_after_close" true "connections reset because data arrived that nobody will read (RFC 9293 section 3.6.1)";
-    DataAfterShutdown "data_after_shutdown" false "segments whose data was thrown away: reading had been shut down";
+    DataAfterShutdown "data_after_shutdown" false "connections reset: data came after both directions had been shut down";
     Retransmitted "retransmitted" false "segments sent again";
     FastRecoveries "fast_recoveries" false "times a loss was seen by SACK, RACK or duplicate ACKs";
     Timeouts "timeouts" false "times the retransmission timer expired";
@@ -72,6 +72,7 @@ counters! {
     OrphansDropped "orphans_dropped" true "closed connections reset because too many were not over, or held too much memory";
     LostStreams "lost_streams" true "closed connections that have ended before all that was handed over was acknowledged";
     LostBytes "lost_bytes" true "bytes of those that were not acknowledged";
+    HandedOverDropped "handed_over_dropped" false "segments dropped of connections that are being, or were, handed over to the kernel";
     NoRoom "no_room" false "times the sink had no place for a segment";
 }
 

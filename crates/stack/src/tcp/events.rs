@@ -14,14 +14,17 @@ impl Readiness {
     pub const NONE: Self = Self(0);
     /// Data, the end of the stream, an error; at a listener, a connection to accept. `EPOLLIN`
     pub const READABLE: Self = Self(1);
-    /// There is room to send. `EPOLLOUT`
+    /// There is room to send, or a send would fail at once. `EPOLLOUT`
     pub const WRITABLE: Self = Self(2);
-    /// The peer has finished sending. `EPOLLRDHUP`
+    /// The peer has finished sending, or reading was shut down, or the connection has ended. `EPOLLRDHUP`
     pub const PEER_CLOSED: Self = Self(4);
     /// Both sides have finished, or the connection has ended. `EPOLLHUP`
     pub const HANGUP: Self = Self(8);
     /// The connection has failed. `EPOLLERR`
     pub const ERROR: Self = Self(16);
+
+    /// Urgent data has come, and is not taken ([`super::Options::urgent_held`]).
+    pub const URGENT: Self = Self(32);
 
     /// Returns whether all of `bits` are set.
     #[inline]
@@ -47,7 +50,7 @@ impl BitOr for Readiness {
 
 impl fmt::Debug for Readiness {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = ["readable", "writable", "peer-closed", "hangup", "error"];
+        let names = ["readable", "writable", "peer-closed", "hangup", "error", "urgent"];
         f.debug_set()
             .entries(names.iter().enumerate().filter(|(bit, _)| self.0 >> bit & 1 == 1).map(|(_, name)| name))
             .finish()

@@ -72,6 +72,8 @@ pub struct Facts {
     pub retransmitted: u64,
     /// Expiries of the retransmission timer.
     pub timeouts: u64,
+    /// Segments with data that were dropped: outside the window, old, there already, or beyond too many holes.
+    pub dropped: u64,
     /// The time at which the last segment was sent.
     pub last_sent_at: Instant,
     /// The time at which the last acceptable segment arrived.
@@ -113,6 +115,7 @@ impl Facts {
             bytes_out: statistics.bytes_out,
             retransmitted: statistics.retransmitted,
             timeouts: statistics.timeouts,
+            dropped: statistics.dropped,
             last_sent_at: connection.liveness.last_sent_at(),
             last_heard_at: connection.liveness.last_heard_at(),
         }

@@ -36,11 +36,13 @@
 //!
 //! * Time and segments: [`Tcp::receive`], [`Tcp::poll`], [`Tcp::next_poll`]. An ACK that `quickack` wants at once leaves with
 //!   data that is sent before the next poll, else in that poll: receive a burst, let the application answer, poll.
-//! * Connections: [`Tcp::connect`], [`Tcp::tuple`], [`Tcp::listen`], [`Tcp::accept`], [`Tcp::close_listener`].
+//! * Connections: [`Tcp::connect`], [`Tcp::tuple`], [`Tcp::listen`], [`Tcp::accept`], [`Tcp::hold`], [`Tcp::answer`],
+//!   [`Tcp::close_listener`].
 //! * Data: [`Tcp::send`]; [`Tcp::read`], [`Tcp::peek`], [`Tcp::consume`]. By reference: the last argument of
 //!   [`Tcp::receive`] sees payload in order in the frame, when nothing older waits, and says how many bytes it has taken; the
 //!   rest is copied into the connection's buffer.
 //! * The end: [`Tcp::shutdown`], [`Tcp::close`], [`Tcp::abort`]. After `close` and `abort` the handle is wrong for ever.
+//! * Hand-over to another TCP: [`Tcp::freeze`], [`Tcp::thaw`], [`Tcp::forget`], [`Tcp::release`].
 //! * What can be done: [`Tcp::next_event`], [`Tcp::readiness`], [`Tcp::take_error`]; [`Tcp::facts`], [`Tcp::counters`].
 //! * Options: [`Tcp::options`], [`Tcp::set_options`]. ICMP: [`Tcp::packet_too_big`],
 //!   [`Tcp::unreachable`].
@@ -54,7 +56,7 @@
 //! | 3.3.1 | SEG.*, SND.*, RCV.*; the TCB and its parts | `segment_arrives/seg.rs`, `tcb/{send,receive}.rs`, `tcb/connection.rs` |
 //! | 3.3.2 | states and their transitions | `tcb/state.rs` |
 //! | 3.4.1 | initial sequence numbers | `handshake/isn.rs` |
-//! | 3.5 | handshake; options that both SYNs carry; SYN cookies | `handshake/`, `tcb/negotiated.rs` |
+//! | 3.5 | handshake; options that both SYNs carry; SYN cookies; SYNs that are held | `handshake/`, `tcb/negotiated.rs` |
 //! | 3.6 | closing; connections that nobody holds any more | `user_calls/close.rs`, `engine/orphans.rs` |
 //! | 3.7.1, 3.7.4 | segment size; Nagle's algorithm, cork | `tcb/mss.rs`, `tcb/send.rs` |
 //! | 3.7.2, 3.9.2.2 | path MTU, other ICMP errors | `icmp/` |
@@ -75,6 +77,7 @@
 //! | 3.10.7.4, RFC 6191 | TIME-WAIT | `segment_arrives/time_wait.rs`, `tcb/time_wait.rs` |
 //! | 3.10.8 | timeouts: expiry, the wheel of all connections | `timers/{expiry,deadlines,wheel}.rs` |
 //! | RFC 7323 | timestamps | `tcb/timestamps.rs` |
+//! | none | a live connection handed over to the kernel | `handover/` |
 //!
 //! What every step may cause, output that is due, timers, events and the end of a connection, is done in one place after it:
 //! `engine/step.rs`. Segments that a timer or a call itself sends (probes, RST) leave within the step.
@@ -95,6 +98,7 @@ mod events;
 mod facts;
 mod fast_path;
 mod flow;
+mod handover;
 mod handshake;
 mod icmp;
 mod loss_recovery;
@@ -118,6 +122,7 @@ pub use error::Error;
 pub use events::{Event, Readiness};
 pub use facts::Facts;
 pub use flow::Flow;
+pub use handover::{Handover, OwnFin, Unfit, Windows};
 pub use icmp::path_mtu::Undelivered;
 pub use options::{Congestion, KeepAlive, Options};
 pub use segment_arrives::{Incoming, Received};

@@ -2,6 +2,7 @@
 
 use super::error::Error;
 use super::time::SECOND_NS;
+use crate::Service;
 
 /// The congestion control of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +73,11 @@ pub struct Options {
     pub user_timeout_ns: u64,
     /// `close` aborts instead of closing in order. `SO_LINGER` with zero seconds
     pub abort_on_close: bool,
+    /// Segments with urgent data are not taken, and [`super::Readiness::URGENT`] tells of them: the caller hands the connection to a TCP
+    /// that follows the urgent pointer. Otherwise the data stays in line (RFC 6093).
+    pub urgent_held: bool,
+    /// Hop limit and class of the connection's packets.
+    pub service: Service,
     /// The largest segment to send and to ask for, without options; 0: what the path allows. `TCP_MAXSEG`
     pub segment_bytes_max: u16,
     /// Bytes that may wait to be sent and acknowledged. `SO_SNDBUF`

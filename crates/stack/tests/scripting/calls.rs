@@ -153,6 +153,7 @@ fn option(play: &mut Play, words: &[&str]) -> Result<String, String> {
         ["nodelay", on] => options.nodelay = on == "on",
         ["cork", on] => options.cork = on == "on",
         ["quickack", on] => options.quickack = on == "on",
+        ["urgent_held", on] => options.urgent_held = on == "on",
         ["abort_on_close", on] => options.abort_on_close = on == "on",
         ["user_timeout", time] => options.user_timeout_ns = duration_ns(time)?,
         ["mss", bytes] => options.segment_bytes_max = number(bytes)? as u16,
@@ -174,6 +175,7 @@ fn ready(ready: Readiness) -> String {
         (Readiness::READABLE, "readable"),
         (Readiness::WRITABLE, "writable"),
         (Readiness::PEER_CLOSED, "peer_closed"),
+        (Readiness::URGENT, "urgent"),
         (Readiness::HANGUP, "hangup"),
         (Readiness::ERROR, "error"),
     ];

@@ -8,6 +8,7 @@
 
 pub mod app;
 pub mod dice;
+pub mod hand_over;
 pub mod hostile;
 pub mod link;
 pub mod plan;
@@ -17,6 +18,7 @@ pub mod watch;
 pub mod world;
 
 use dice::Dice;
+use hand_over::{HandOver, HandOvers};
 use plan::{Plan, SECOND};
 use sidestep_stack::tcp::{Counter, Tcp};
 use world::World;
@@ -62,19 +64,39 @@ pub fn run_on(seed: u64, is_traced: bool, fast_path: Option<bool>) -> Result<Tal
             .for_each(|pair| eprintln!("opened by {} at {} ns: {:#?}", pair.opener, pair.start_ns, pair.apps));
     }
     let mut world = World::new(dice, plan, is_traced)?;
-    let end_ns = world.now_ns + world.plan.heal_ns + FINISH_NS;
     world.is_compared = fast_path.is_some();
     if fast_path == Some(false) {
         world.tcps.iter_mut().for_each(Tcp::disable_fast_path);
     }
+    finish(&mut world)?;
+    Ok(tally(&world))
+}
+
+/// Lets everything come to its end, and looks whether it was the right one.
+fn finish(world: &mut World<'_>) -> Result<(), String> {
+    let end_ns = world.now_ns + world.plan.heal_ns + FINISH_NS;
     let is_over = |world: &World<'_>| world.pairs.iter().all(|pair| pair.apps.iter().all(app::App::is_done));
-    while !is_over(&world) && go(&mut world, end_ns)? {}
-    judge(&world)?;
+    while !is_over(world) && go(world, end_ns)? {}
+    judge(world)?;
     world.close_all()?;
     let end_ns = world.now_ns + VANISH_NS;
-    while go(&mut world, end_ns)? {}
-    vanished(&world)?;
-    Ok(tally(&world))
+    while go(world, end_ns)? {}
+    vanished(world)
+}
+
+/// Runs the schedule of `seed` with hand-overs in it.
+pub fn run_with_hand_overs(seed: u64, is_traced: bool) -> Result<(Tally, HandOvers), String> {
+    let mut dice = Dice::Seed(seed);
+    let plan = Plan::new(&mut dice);
+    // A stateless listener would take a late segment for a new connection's while its end is out of service.
+    if plan.has_cookies {
+        return Ok(Default::default());
+    }
+    let mut world = World::new(dice, plan, is_traced)?;
+    let mut dice = Dice::Seed(!seed);
+    world.hand_overs = HandOver::plan(&mut dice, world.pairs.len(), world.now_ns);
+    finish(&mut world)?;
+    Ok((tally(&world), world.seen_hand_overs))
 }
 
 fn go(world: &mut World<'_>, end_ns: u64) -> Result<bool, String> {

@@ -2,6 +2,7 @@
 
 use super::app::{App, Desk};
 use super::dice::Dice;
+use super::hand_over::{HandOver, HandOvers};
 use super::link::{Fate, Link};
 use super::plan::{MICROSECOND, Plan, SECOND};
 use super::watch::Watch;
@@ -54,6 +55,8 @@ pub struct World<'a> {
     pub is_compared: bool,
     /// Steps so far.
     pub steps: u64,
+    pub hand_overs: Vec<HandOver>,
+    pub seen_hand_overs: HandOvers,
 }
 
 /// Both directions, with the refusals and errors since the last check.
@@ -175,6 +178,8 @@ impl<'a> World<'a> {
             is_traced,
             is_compared: false,
             steps: 0,
+            hand_overs: Vec::new(),
+            seen_hand_overs: HandOvers::default(),
         })
     }
 
@@ -188,7 +193,8 @@ impl<'a> World<'a> {
         let told = self.told.iter().map(|told| told.at_ns);
         let starts = self.pairs.iter().filter(|pair| !pair.is_started).map(|pair| pair.start_ns);
         let apps = self.pairs.iter().flat_map(|pair| &pair.apps).map(App::next_at_ns).filter(|at| *at != u64::MAX);
-        let earliest = links.chain(timers).chain(told).chain(starts).chain(apps).min();
+        let hand_overs = self.hand_overs.iter().map(HandOver::next_at_ns).filter(|at| *at != u64::MAX);
+        let earliest = links.chain(timers).chain(told).chain(starts).chain(apps).chain(hand_overs).min();
         earliest.map(|at| at.max(self.now_ns))
     }
 
@@ -207,6 +213,7 @@ impl<'a> World<'a> {
             self.call(side, |tcp, now, sink| tcp.poll(now, sink));
             self.serve(side)?;
         }
+        self.hand_over()?;
         self.look()
     }
 
@@ -332,7 +339,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    fn own(&mut self, side: usize, id: ConnectionId, number: usize) {
+    pub fn own(&mut self, side: usize, id: ConnectionId, number: usize) {
         let owners = &mut self.owners[side];
         owners.resize(owners.len().max(id.index() + 1), 0);
         owners[id.index()] = number;

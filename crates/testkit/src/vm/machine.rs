@@ -22,6 +22,9 @@ const LIMIT: Duration = Duration::from_secs(900);
 /// The kernel's message, once a minute, about a CPU that makes no progress; after this many it never will.
 const STALL: &str = "rcu_preempt detected stalls";
 const STALLS: usize = 3;
+/// The kernel's message where an emulated CPU has trapped on an instruction that the kernel was just patching (jump labels), and the
+/// trap came too late to be recognised: with QEMU's TCG alone.
+const PATCHED: &str = "Oops: int3";
 /// The interval between two checks of the log for it.
 const LOOK: Duration = Duration::from_secs(5);
 /// The limit of the output; more is read and discarded.
@@ -65,13 +68,18 @@ pub(super) struct Machine<'a> {
 
 impl Machine<'_> {
     /// Boots the kernel with the image and waits for the end. Rarely, an emulated CPU stops for good in a timer
-    /// interrupt; the machine is then booted once more, with a message.
+    /// interrupt, or traps on an instruction that is being patched; the machine is then booted once more, with a message.
     pub(super) fn run(&self) -> Result<Ended, Problem> {
         let ended = self.boot()?;
-        if !ended.is_late || !has_stalled(&self.log()) {
+        if ended.is_late && has_stalled(&self.log()) {
+            eprintln!("the CPUs of an emulated machine stopped ({STALL}): it is booted once more");
+        } else if ended.log.contains(PATCHED) {
+            eprintln!(
+                "an emulated CPU met an instruction that was being patched ({PATCHED}): the machine is booted once more"
+            );
+        } else {
             return Ok(ended);
         }
-        eprintln!("the CPUs of an emulated machine stopped ({STALL}): it is booted once more");
         self.boot()
     }
 

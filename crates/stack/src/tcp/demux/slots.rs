@@ -10,6 +10,10 @@ pub(crate) enum Slot {
     Open(Box<Connection>),
     /// Nobody holds it: what is left of a connection in TIME-WAIT. Apart, so that a place takes 24 bytes.
     TimeWait(Box<TimeWait>),
+    /// Out of service while it is handed over to another TCP.
+    Frozen(Box<Connection>),
+    /// Another TCP has the connection: its tuple is occupied here.
+    HandedOver(Box<Flow>),
 }
 
 impl Slot {
@@ -19,6 +23,8 @@ impl Slot {
             Self::Free => None,
             Self::Open(connection) => Some(&connection.flow),
             Self::TimeWait(waiting) => Some(&waiting.flow),
+            Self::Frozen(connection) => Some(&connection.flow),
+            Self::HandedOver(flow) => Some(flow),
         }
     }
 }
@@ -30,6 +36,8 @@ pub(crate) struct Slots {
     free: Vec<u32>,
     pub(crate) open: u32,
     pub(crate) waiting: u32,
+    /// Connections that another TCP has.
+    pub(crate) handed_over: u32,
 }
 
 impl Slots {
@@ -61,8 +69,9 @@ impl Slots {
     pub(crate) fn release(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         match std::mem::replace(&mut slot.1, Slot::Free) {
-            Slot::Open(_) => self.open -= 1,
+            Slot::Open(_) | Slot::Frozen(_) => self.open -= 1,
             Slot::TimeWait(_) => self.waiting -= 1,
+            Slot::HandedOver(_) => self.handed_over -= 1,
             Slot::Free => {}
         }
         slot.0 = slot.0.wrapping_add(1);
@@ -101,7 +110,7 @@ impl Slots {
     /// Returns whether a connection is there in any form: what waits in TIME-WAIT has the generation behind its handle's.
     pub(crate) fn is_there(&self, id: ConnectionId) -> bool {
         match self.slots.get(id.index()) {
-            Some((generation, Slot::Open(_))) => *generation == id.generation,
+            Some((generation, Slot::Open(_) | Slot::Frozen(_) | Slot::HandedOver(_))) => *generation == id.generation,
             Some((generation, Slot::TimeWait(_))) => *generation == id.generation.wrapping_add(1),
             _ => false,
         }
@@ -116,6 +125,51 @@ impl Slots {
             {
                 Some(connection)
             }
+            _ => None,
+        }
+    }
+
+    /// Takes an open connection out of service.
+    pub(crate) fn freeze(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize].1;
+        *slot = match std::mem::replace(slot, Slot::Free) {
+            Slot::Open(connection) => Slot::Frozen(connection),
+            other => other,
+        };
+    }
+
+    /// Puts a frozen connection back into service.
+    pub(crate) fn thaw(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        self.frozen(id)?;
+        let slot = &mut self.slots[id.index()].1;
+        *slot = match std::mem::replace(slot, Slot::Free) {
+            Slot::Frozen(connection) => Slot::Open(connection),
+            other => other,
+        };
+        self.connection_at(id.index)
+    }
+
+    pub(crate) fn frozen(&mut self, id: ConnectionId) -> Option<&mut Connection> {
+        match self.slots.get_mut(id.index()) {
+            Some((generation, Slot::Frozen(connection))) if *generation == id.generation => Some(connection),
+            _ => None,
+        }
+    }
+
+    /// Frees a frozen connection; its flow stays.
+    pub(crate) fn leave_flow(&mut self, index: u32) {
+        let slot = &mut self.slots[index as usize].1;
+        if let Slot::Frozen(connection) = slot {
+            *slot = Slot::HandedOver(Box::new(connection.flow));
+            self.open -= 1;
+            self.handed_over += 1;
+        }
+    }
+
+    /// The flow of a connection that another TCP has.
+    pub(crate) fn handed_over(&self, id: ConnectionId) -> Option<Flow> {
+        match self.slots.get(id.index()) {
+            Some((generation, Slot::HandedOver(flow))) if *generation == id.generation => Some(**flow),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ impl Tcp {
     /// Looks at everything there is and gives the first rule that does not hold. Costs a walk over all connections and all
     /// that they have in flight. `Err`: the rule as it stands in the code, and the values.
     pub fn audit(&self) -> Result<(), String> {
-        let (mut open, mut waiting) = (0, 0);
+        let (mut open, mut waiting, mut handed_over) = (0, 0, 0);
         for index in 0..self.slots.len() {
             match self.slots.slot(index) {
                 Slot::Free => rule!(self.wheel.deadline(index) == Instant::NEVER, "place {index} is free"),
@@ -27,6 +27,16 @@ impl Tcp {
                     waiting += 1;
                     rule!(self.wheel.deadline(index) != Instant::NEVER, "{}: TIME-WAIT for ever", left.flow);
                     rule!(self.index_of(&left.flow) == Some(index), "{} is not found", left.flow);
+                }
+                Slot::Frozen(connection) => {
+                    open += 1;
+                    rule!(self.wheel.deadline(index) == Instant::NEVER, "{connection:?} is out of service");
+                    rule!(self.index_of(&connection.flow) == Some(index), "{connection:?} is not found");
+                }
+                Slot::HandedOver(flow) => {
+                    handed_over += 1;
+                    rule!(self.wheel.deadline(index) == Instant::NEVER, "{flow} is another TCP's");
+                    rule!(self.index_of(flow) == Some(index), "{flow} is not found");
                 }
                 Slot::Open(connection) => {
                     open += 1;
@@ -51,7 +61,8 @@ impl Tcp {
             }
         }
         self.audit_orphans()?;
-        rule!((open, waiting) == (self.slots.open, self.slots.waiting), "{open} {waiting}");
+        let counted = (self.slots.open, self.slots.waiting, self.slots.handed_over);
+        rule!((open, waiting, handed_over) == counted, "{open} {waiting} {handed_over}, {counted:?}");
         rule!(waiting <= self.config.time_wait_max, "{waiting} in TIME-WAIT");
         rule!(open <= self.config.connections_max, "{open} connections");
         Ok(())

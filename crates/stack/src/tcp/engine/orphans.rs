@@ -78,6 +78,11 @@ impl Tcp {
         }
     }
 
+    /// The same connections, by their handles, the oldest first.
+    pub fn orphan_ids(&self) -> Vec<ConnectionId> {
+        self.orphans.order.iter().copied().filter(|&id| is_orphan(&self.slots, id)).collect()
+    }
+
     fn has_too_many_orphans(&self) -> bool {
         let Orphans { count, bytes, .. } = self.orphans;
         count > self.config.orphans_max || bytes > u64::from(self.config.orphan_bytes_max)
@@ -112,11 +117,18 @@ impl Tcp {
         }
     }
 
+    /// A closed connection leaves that another TCP goes on with.
+    pub(crate) fn release_orphan_bytes(&mut self, bytes: u32) {
+        self.orphans.remove(bytes);
+    }
+
     /// The sums are those of the connections.
     #[cfg(feature = "audit")]
     pub(crate) fn audit_orphans(&self) -> Result<(), String> {
         let each = (0..self.slots.len()).filter_map(|index| match self.slots.slot(index) {
-            crate::tcp::demux::slots::Slot::Open(connection) => Some(u64::from(connection.owner.orphan_bytes())),
+            crate::tcp::demux::slots::Slot::Open(connection) | crate::tcp::demux::slots::Slot::Frozen(connection) => {
+                Some(u64::from(connection.owner.orphan_bytes()))
+            }
             _ => None,
         });
         let found = each.filter(|bytes| *bytes > 0).fold((0, 0), |(count, sum), bytes| (count + 1, sum + bytes));

@@ -61,6 +61,7 @@ impl Connection {
         let outgoing = Outgoing {
             connection: Some(self.id),
             flow: &self.flow,
+            service: self.options.service,
             header,
             payload: [bytes, &[]],
             template: Some(&self.template),

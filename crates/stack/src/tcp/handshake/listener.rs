@@ -2,6 +2,7 @@
 
 use crate::tcp::demux::ids::{ConnectionId, ListenerId};
 use crate::tcp::error::Error;
+use crate::tcp::handshake::held::HeldSyns;
 use crate::tcp::options::Options;
 use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -15,11 +16,17 @@ pub(crate) struct Listener {
     queue: VecDeque<ConnectionId>,
     /// Connections in SYN-RECEIVED.
     pub(crate) half_open: u32,
+    /// The SYNs that wait for their answers; `None`: everything is answered at once.
+    pub(crate) held: Option<HeldSyns>,
 }
 
 impl Listener {
     pub(crate) fn is_full(&self) -> bool {
         self.queue.len() >= self.backlog
+    }
+
+    pub(crate) fn set_backlog(&mut self, backlog: usize) {
+        self.backlog = backlog.max(1);
     }
 
     pub(crate) fn waiting(&self) -> usize {
@@ -40,6 +47,8 @@ impl Listener {
 pub(crate) struct Listeners {
     slots: Vec<(u32, Option<Listener>)>,
     by_port: HashMap<u16, Vec<u32>>,
+    /// SYNs are dropped, as if they were lost on the network.
+    pub(crate) is_deaf: bool,
 }
 
 impl Listeners {
@@ -57,10 +66,15 @@ impl Listeners {
         });
         let id = ListenerId { index: index as u32, generation: self.slots[index].0 };
         let queue = VecDeque::new();
-        let listener = Listener { id, local, options, backlog: backlog.max(1), queue, half_open: 0 };
+        let listener = Listener { id, local, options, backlog: backlog.max(1), queue, half_open: 0, held: None };
         self.slots[index].1 = Some(listener);
         self.by_port.entry(local.port()).or_default().push(id.index);
         Ok(id)
+    }
+
+    /// Connections in SYN-RECEIVED, of all listeners.
+    pub(crate) fn half_open(&self) -> u32 {
+        self.slots.iter().filter_map(|(_, listener)| listener.as_ref()).map(|listener| listener.half_open).sum()
     }
 
     fn exact(&self, local: SocketAddr) -> Option<u32> {

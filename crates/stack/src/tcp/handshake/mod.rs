@@ -1,6 +1,7 @@
 //! The three-way handshake (RFC 9293 section 3.5): both opens, the SYN that arrives, and establishment.
 
 pub(crate) mod cookie;
+pub(crate) mod held;
 pub(crate) mod isn;
 pub(crate) mod listener;
 pub(crate) mod syn_flood;

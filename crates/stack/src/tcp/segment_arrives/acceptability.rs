@@ -67,6 +67,7 @@ impl Connection {
         };
         if timestamps.is_old(theirs.value, cx.now) {
             cx.counters.count(Counter::Paws);
+            self.statistics.dropped += u64::from(!seg.payload.is_empty());
             self.answer_unacceptable(cx, seg);
             return false;
         }
@@ -78,6 +79,7 @@ impl Connection {
         if seg.has(Flags::RST) {
             return;
         }
+        self.statistics.dropped += u64::from(!seg.payload.is_empty());
         if !seg.payload.is_empty() && seg.end().is_at_or_before(self.rcv.nxt()) {
             cx.counters.count(Counter::Duplicates);
             // Its ACK was lost, or late: the peer has not heard of us, and lives.
@@ -107,8 +109,12 @@ impl Connection {
             return self.challenge(cx);
         }
         cx.counters.count(Counter::ResetsIn);
-        let refused = self.state == State::SynReceived && self.owner.listener().is_none();
-        self.fail(if refused { Error::Refused } else { Error::Reset });
+        self.fail(match self.state {
+            State::SynReceived if self.owner.listener().is_none() => Error::Refused,
+            // As Linux (tcp_reset): the peer had finished, so it is sending that has failed.
+            State::CloseWait => Error::BrokenPipe,
+            _ => Error::Reset,
+        });
     }
 
     /// RFC 5961 section 5.2: SND.UNA - MAX.SND.WND =< SEG.ACK =< SND.NXT.

@@ -21,11 +21,15 @@ impl Tcp {
         deliver: Deliver<'_>,
     ) -> Received {
         let Some(listener) = self.listeners.at_mut(index) else { return Received::Nobody };
-        let id = listener.id;
+        let (id, is_holding) = (listener.id, listener.held.is_some());
         if seg.has(Flags::RST) {
             return Received::Listener(id);
         }
         if seg.has(Flags::ACK) {
+            if is_holding {
+                // It may be another TCP's connection.
+                return Received::Listener(id);
+            }
             return self.ack_in_listen(now, index, flow, seg, output, deliver);
         }
         if seg.has(Flags::SYN) {
@@ -68,7 +72,16 @@ impl Tcp {
         iss: SequenceNumber,
         output: &mut dyn Output,
     ) {
+        if self.listeners.is_deaf {
+            return;
+        }
         let Some(listener) = self.listeners.at_mut(index) else { return };
+        if let Some(held) = &mut listener.held {
+            if !held.keep(flow, syn, iss) {
+                self.counters.count(Counter::SynQueueFull);
+            }
+            return;
+        }
         if listener.half_open < self.config.syn_queue_max {
             return self.take_syn_of(now, index, flow, syn, iss, false, output);
         }

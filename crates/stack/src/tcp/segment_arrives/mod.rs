@@ -8,6 +8,7 @@ mod syn_sent;
 pub(crate) mod synchronized;
 pub(crate) mod time_wait;
 
+use crate::Service;
 use crate::tcp::counters::Counter;
 use crate::tcp::demux::ids::{ConnectionId, ListenerId};
 use crate::tcp::demux::slots::Slot;
@@ -44,6 +45,8 @@ pub enum Received {
     Listener(ListenerId),
     /// A connection that is only waited out.
     TimeWait,
+    /// A connection that is being handed over to another TCP, or was: the segment is dropped.
+    HandedOver,
     /// Nobody.
     Nobody,
     /// Its checksum is wrong.
@@ -112,6 +115,10 @@ impl Tcp {
                 let waiting = waiting.clone();
                 self.segment_in_time_wait(now, index, flow, waiting, &seg, output)
             }
+            Slot::Frozen(_) | Slot::HandedOver(_) => {
+                self.counters.count(Counter::HandedOverDropped);
+                Received::HandedOver
+            }
             Slot::Free => Received::Nobody,
         }
     }
@@ -166,7 +173,8 @@ impl Tcp {
 
     /// A segment without a connection's state behind it. If the sink has no room it is as good as lost on the way.
     pub(crate) fn send_stateless(&mut self, flow: &Flow, header: Segment, output: &mut dyn Output) {
-        let outgoing = Outgoing { connection: None, flow, header, payload: [&[], &[]], template: None };
+        let service = Service::default();
+        let outgoing = Outgoing { connection: None, flow, service, header, payload: [&[], &[]], template: None };
         let counter = if output.segment(&outgoing).is_ok() { Counter::SegmentsOut } else { Counter::NoRoom };
         self.counters.count(counter);
     }

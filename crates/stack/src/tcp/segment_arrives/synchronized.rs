@@ -80,6 +80,11 @@ impl Connection {
     #[inline]
     fn process_text(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>, deliver: Deliver<'_>) -> Answer {
         if seg.has(Flags::URG) {
+            if self.options.urgent_held {
+                // As if it were lost: the peer sends it again, to the TCP that goes on with the connection.
+                self.notices.set_urgent(true);
+                return Answer::None;
+            }
             // RFC 6093: the urgent pointer is not followed, the data stays in line.
             cx.counters.count(Counter::UrgentIgnored);
         }
@@ -127,6 +132,12 @@ impl Connection {
             self.fail(Error::Aborted);
             return false;
         }
+        if self.rcv.is_shut() && self.snd.is_fin_queued() {
+            // As Linux (tcp_rcv_state_process): neither direction is left, so the data is lost.
+            cx.counters.count(Counter::DataAfterShutdown);
+            self.fail(Error::Reset);
+            return false;
+        }
         self.statistics.bytes_in += part.payload.len() as u64;
         if part.seq == self.rcv.nxt() {
             self.take_in_order(cx, part.payload, deliver);
@@ -138,18 +149,9 @@ impl Connection {
 
     #[inline]
     pub(crate) fn take_in_order(&mut self, cx: &mut Context<'_>, payload: &[u8], deliver: Deliver<'_>) {
-        let taken = if self.rcv.is_shut() {
-            cx.counters.count(Counter::DataAfterShutdown);
-            0
-        } else if self.rcv.can_lend() && self.owner.is_held() {
-            deliver(self.id, payload).min(payload.len())
-        } else {
-            0
-        };
+        let can_lend = self.rcv.can_lend() && self.owner.is_held();
+        let taken = if can_lend { deliver(self.id, payload).min(payload.len()) } else { 0 };
         let filled = self.rcv.take_in_order(payload, taken) == Taken::InOrder { filled: true };
-        if self.rcv.is_shut() {
-            self.rcv.discard();
-        }
         self.notices.request_if(!self.rcv.buffer().is_empty());
         self.rcv.grow(cx.now, self.rtt.srtt_ns());
         // RFC 5681 section 4.2: at once when a hole is filled.
@@ -166,7 +168,10 @@ impl Connection {
         self.ack.request(Need::Now);
         let most = cx.config.out_of_order_ranges_max as usize;
         let counter = match self.rcv.take_beyond(part.seq, part.payload, most) {
-            Taken::Dropped => Counter::OutOfOrderDropped,
+            Taken::Dropped => {
+                self.statistics.dropped += 1;
+                Counter::OutOfOrderDropped
+            }
             _ => Counter::OutOfOrder,
         };
         cx.counters.count(counter);

@@ -79,6 +79,8 @@ pub(crate) struct Statistics {
     pub(crate) bytes_out: u64,
     pub(crate) retransmitted: u64,
     pub(crate) timeouts: u64,
+    /// Segments with data that were dropped.
+    pub(crate) dropped: u64,
 }
 
 impl Connection {
@@ -177,6 +179,11 @@ impl Connection {
         }
     }
 
+    /// The connection was out of service: what the peer sent meanwhile it sends again, the sooner the more it knows.
+    pub(crate) fn acknowledge_after_silence(&mut self) {
+        self.ack.request(Need::Now);
+    }
+
     /// The user timeout (RFC 5482 section 4), once the connection is established or begun from here; 0: none.
     #[inline]
     pub(crate) fn user_timeout_ns(&self) -> u64 {
@@ -202,20 +209,26 @@ impl Connection {
     pub(crate) fn current_readiness(&self) -> Readiness {
         let mut ready = Readiness::NONE;
         let is_ended = matches!(self.state, State::Closed | State::TimeWait);
-        if !self.rcv.buffer().is_empty() || self.rcv.is_finished() || self.rcv.is_shut() || is_ended {
-            ready = ready | Readiness::READABLE;
-        }
-        if self.rcv.is_finished() {
+        let is_input_over = is_ended || self.rcv.is_finished() || self.rcv.is_shut();
+        if is_input_over {
             ready = ready | Readiness::PEER_CLOSED;
         }
-        if is_ended || self.state.can_send() && self.is_writable() {
+        if is_input_over || !self.rcv.buffer().is_empty() {
+            ready = ready | Readiness::READABLE;
+        }
+        // A send that fails does not wait, either.
+        let is_output_over = is_ended || self.snd.is_fin_queued();
+        if is_output_over || self.state.can_send() && self.is_writable() {
             ready = ready | Readiness::WRITABLE;
         }
-        if is_ended || self.rcv.is_finished() && self.snd.is_fin_queued() {
+        if is_input_over && is_output_over {
             ready = ready | Readiness::HANGUP;
         }
         if self.notices.has_error() {
             ready = ready | Readiness::ERROR;
+        }
+        if self.notices.is_urgent() {
+            ready = ready | Readiness::URGENT;
         }
         ready
     }

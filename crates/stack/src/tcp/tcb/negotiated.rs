@@ -29,6 +29,19 @@ impl Negotiated {
         }
     }
 
+    /// Takes over what another TCP has agreed on. Our clock goes on from the record's.
+    #[cfg(feature = "audit")]
+    pub(crate) fn resume(&mut self, record: &crate::tcp::Handover, now: Instant) {
+        self.sack = record.sack;
+        self.window_scaling = record.send_shift != 0 || record.receive_shift != 0;
+        self.timestamps = record.timestamps.map(|clock| {
+            let mut ours = TimestampClock::new(0);
+            ours = TimestampClock::new(clock.value.wrapping_add(2).wrapping_sub(ours.value(now)));
+            ours.begin(clock.echo, now);
+            ours
+        });
+    }
+
     #[inline]
     pub(crate) fn sack(&self) -> bool {
         self.sack

@@ -9,6 +9,8 @@ pub(crate) struct Notices {
     readiness: Readiness,
     /// An event is due, though the readiness is the same: more data has come.
     is_due: bool,
+    /// Urgent data has come that is not taken.
+    is_urgent: bool,
     /// The error that ended the connection.
     error: Option<Error>,
     /// The last ICMP error; becomes the error if the peer stays silent (RFC 9293 section 3.9.2.2).
@@ -41,6 +43,15 @@ impl Notices {
 
     pub(crate) fn take_soft_error(&mut self) -> Option<Error> {
         self.soft_error.take()
+    }
+
+    #[inline]
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.is_urgent
+    }
+
+    pub(crate) fn set_urgent(&mut self, is_urgent: bool) {
+        self.is_urgent = is_urgent;
     }
 
     /// Asks for an event, unless `condition` is false.

@@ -150,6 +150,19 @@ impl ReceiveSpace {
         self.growth.until = self.nxt;
     }
 
+    /// Goes on by a record of another TCP, without the peer's FIN.
+    #[cfg(feature = "audit")]
+    pub(crate) fn resume(&mut self, record: &crate::tcp::Handover) {
+        self.irs = record.receive_end - record.received.len() as u32 - 1;
+        self.nxt = record.receive_end;
+        self.edge = self.nxt + record.windows.receive;
+        self.shift = record.receive_shift;
+        self.buffer.push(&record.received);
+        self.growth.until = self.nxt;
+        self.limit_max = self.limit_max.max(record.received.len() as u32 + record.windows.receive);
+        self.limit = self.limit.max(record.received.len() as u32 + record.windows.receive);
+    }
+
     /// Turns window scaling off, as the peer does not scale (RFC 7323 section 2.2).
     pub(crate) fn without_scaling(&mut self) {
         self.shift = 0;
@@ -168,6 +181,11 @@ impl ReceiveSpace {
     #[inline]
     pub(crate) fn offer(&mut self, scaled: bool) -> u16 {
         self.edge = self.next_edge();
+        self.offered(scaled)
+    }
+
+    /// The window for a header, with the right edge where it is.
+    pub(crate) fn offered(&self, scaled: bool) -> u16 {
         let shift = if scaled { self.shift } else { 0 };
         (self.window() >> shift).min(u32::from(u16::MAX)) as u16
     }
@@ -297,11 +315,6 @@ impl ReceiveSpace {
         if self.assembler.is_empty() {
             self.buffer.shrink();
         }
-    }
-
-    /// Discards the bytes that can be read.
-    pub(crate) fn discard(&mut self) {
-        self.consume(self.buffer.len());
     }
 }
 

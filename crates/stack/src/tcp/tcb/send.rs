@@ -107,6 +107,11 @@ impl SendSpace {
         self.wnd_max
     }
 
+    /// SND.WL1
+    pub(crate) fn wl1(&self) -> SequenceNumber {
+        self.wl1
+    }
+
     /// Snd.Wind.Shift of RFC 7323.
     #[inline]
     pub(crate) fn shift(&self) -> u8 {
@@ -246,6 +251,22 @@ impl SendSpace {
         }
         (self.wl1, self.wl2) = (self.wl1.later(seq), ack);
         self.set_window(wnd)
+    }
+
+    /// Goes on by a record of another TCP, without our FIN.
+    #[cfg(feature = "audit")]
+    pub(crate) fn resume(&mut self, record: &crate::tcp::Handover) {
+        (self.una, self.nxt) = (record.send_start, record.sent_end());
+        (self.wnd, self.wnd_max) = (record.windows.send, record.windows.send_max);
+        (self.wl1, self.wl2, self.shift) = (record.windows.send_update, self.una, record.send_shift);
+        self.buffer.push(&record.unacknowledged);
+        self.buffer.push(&record.unsent);
+    }
+
+    /// Our FIN, at `finish`, was sent and acknowledged.
+    #[cfg(feature = "audit")]
+    pub(crate) fn resume_behind_fin(&mut self, finish: SequenceNumber) {
+        (self.finish, self.una, self.nxt) = (Some(finish), finish + 1, finish + 1);
     }
 
     /// Sets the window of the first segment from the peer.

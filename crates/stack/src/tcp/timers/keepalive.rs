@@ -5,7 +5,7 @@ use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::tcb::state::State;
 use crate::tcp::timers::deadlines::Timer;
 use crate::tcp::transmit::output::NoRoom;
-use sidestep_wire::tcp::Flags;
+use sidestep_wire::tcp::{Flags, SequenceNumber};
 
 impl Connection {
     /// RFC 9293 section 3.8.4
@@ -44,10 +44,20 @@ impl Connection {
         self.deadlines.arm(Timer::KeepAlive, cx.now.after_ns(keepalive.interval_ns));
     }
 
-    /// A segment with an old number that makes the peer answer (RFC 9293 section 3.8.4).
+    /// Has the peer say what has arrived, whatever is in flight. It is offered no more than before: another TCP goes on.
+    pub(crate) fn ask(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
+        let (seq, window) = (self.snd.una() - 1, self.rcv.offered(true));
+        self.emit_old(cx, seq, window)
+    }
+
+    /// RFC 9293 section 3.8.4
     fn send_keepalive(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
-        let seq = self.snd.nxt() - 1;
-        let (window, options) = (self.rcv.offer(true), self.segment_options(cx.now));
-        self.emit(cx, seq, Flags::ACK, window, options, (seq, seq))
+        let (seq, window) = (self.snd.nxt() - 1, self.rcv.offer(true));
+        self.emit_old(cx, seq, window)
+    }
+
+    /// A segment with an old number, which makes the peer answer.
+    fn emit_old(&mut self, cx: &mut Context<'_>, seq: SequenceNumber, window: u16) -> Result<(), NoRoom> {
+        self.emit(cx, seq, Flags::ACK, window, self.segment_options(cx.now), (seq, seq))
     }
 }

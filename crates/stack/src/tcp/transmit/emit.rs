@@ -12,15 +12,20 @@ use sidestep_wire::tcp::{Flags, Options, SackBlocks, Segment, SequenceNumber};
 impl Connection {
     /// A segment without data.
     pub(crate) fn send_ack(&mut self, cx: &mut Context<'_>) -> Result<(), NoRoom> {
-        let nxt = self.snd.nxt();
-        self.emit_range(cx, nxt, nxt)
+        let seq = self.acceptable_seq();
+        self.emit_range(cx, seq, seq)
+    }
+
+    /// The sequence number of a segment without data: SND.NXT, but not beyond the window. Where more was sent than the window takes now,
+    /// a probe at least, or a receiver short of memory has shrunk it, the peer does not look at what is behind it: neither at a
+    /// RST (RFC 5961 section 3.2) nor at an ACK (RFC 9293 section 3.10.7.4; Linux tcp_acceptable_seq).
+    fn acceptable_seq(&self) -> SequenceNumber {
+        self.snd.nxt().earlier(self.snd.una() + self.snd.wnd())
     }
 
     /// Aborts: the peer is told (RFC 9293 section 3.10.5).
     pub(crate) fn send_reset(&mut self, cx: &mut Context<'_>) {
-        // Where more was sent than the window takes now, a probe at least, the peer would not look at what is behind it
-        // (RFC 5961 section 3.2; Linux tcp_acceptable_seq).
-        let seq = self.snd.nxt().earlier(self.snd.una() + self.snd.wnd());
+        let seq = self.acceptable_seq();
         let options = Options { sack: SackBlocks::NONE, ..self.segment_options(cx.now) };
         cx.counters.count(Counter::ResetsOut);
         // Refused, it is as good as lost: nothing depends on it.
@@ -89,7 +94,8 @@ impl Connection {
         let header = self.header(sequence, flags, window, options);
         let payload = self.snd.payload(start, end);
         let template = Template::fits(&header).then_some(&self.template);
-        let outgoing = Outgoing { connection: Some(self.id), flow: &self.flow, header, payload, template };
+        let (connection, service) = (Some(self.id), self.options.service);
+        let outgoing = Outgoing { connection, flow: &self.flow, service, header, payload, template };
         if cx.output.segment(&outgoing).is_err() {
             cx.counters.count(Counter::NoRoom);
             return Err(NoRoom);

@@ -1,5 +1,6 @@
 //! The sink of segments, which the caller supplies.
 
+use crate::Service;
 use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::flow::Flow;
 use crate::tcp::transmit::template::Template;
@@ -28,6 +29,8 @@ pub struct Outgoing<'a> {
     pub connection: Option<ConnectionId>,
     /// From where to where: the IP header's addresses.
     pub flow: &'a Flow,
+    /// The fields of the IP header that the connection's user has chosen.
+    pub service: Service,
     /// The TCP header.
     pub header: tcp::Segment,
     /// The payload in at most two pieces, to be sent one behind the other.

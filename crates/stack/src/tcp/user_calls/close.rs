@@ -11,11 +11,11 @@ use crate::tcp::transmit::output::Output;
 /// The directions that [`Tcp::shutdown`] ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shutdown {
-    /// Reading: what is there and what still comes is thrown away. The peer does not learn of it.
+    /// Reading: reads give what has come and still comes, and then the end instead of waiting. The peer does not learn of it.
     Read,
     /// Sending: a FIN follows what was handed over.
     Write,
-    /// Both.
+    /// Both. Data that comes afterwards resets the connection.
     Both,
 }
 
@@ -29,13 +29,12 @@ impl Tcp {
         output: &mut dyn Output,
     ) -> Result<(), Error> {
         let connection = self.slots.held(id).ok_or(Error::NotFound)?;
-        if matches!(connection.state, State::Closed | State::SynSent) {
+        if matches!(connection.state, State::Closed | State::SynSent | State::TimeWait) {
             return Err(Error::NotConnected);
         }
         self.step(now, id.index, output, |connection, _| {
             if how != Shutdown::Write {
                 connection.rcv.shut();
-                connection.rcv.discard();
                 connection.notices.request_if(true);
             }
             if how != Shutdown::Read {

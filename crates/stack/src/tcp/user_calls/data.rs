@@ -103,14 +103,15 @@ fn may_send(connection: &mut Connection) -> Result<(), Error> {
 }
 
 fn may_read(connection: &mut Connection) -> Result<(), Error> {
-    if !connection.rcv.buffer().is_empty() {
+    // As Linux: behind the peer's FIN there is the end of the stream, also after a RST (SOCK_DONE); sending is told the error.
+    if !connection.rcv.buffer().is_empty() || connection.rcv.is_finished() {
         return Ok(());
     }
     if let Some(error) = connection.notices.take_error() {
         return Err(error);
     }
     match connection.state {
-        _ if connection.rcv.is_finished() || connection.rcv.is_shut() => Ok(()),
+        _ if connection.rcv.is_shut() => Ok(()),
         State::Closed | State::TimeWait => Ok(()),
         _ => Err(Error::WouldBlock),
     }

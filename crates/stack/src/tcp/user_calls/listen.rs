@@ -32,9 +32,33 @@ impl Tcp {
         Ok(accepted)
     }
 
+    /// Changes how many connections may wait to be accepted; those that wait stay.
+    pub fn set_backlog(&mut self, id: ListenerId, backlog: usize) -> Result<(), Error> {
+        self.listeners.held(id).ok_or(Error::NotFound)?.set_backlog(backlog);
+        Ok(())
+    }
+
+    /// Changes the options that connections get which begin from now on.
+    pub fn set_listener_options(&mut self, id: ListenerId, options: Options) -> Result<(), Error> {
+        options.check()?;
+        self.listeners.held(id).ok_or(Error::NotFound)?.options = options;
+        Ok(())
+    }
+
     /// Connections that wait to be accepted.
     pub fn backlog(&mut self, id: ListenerId) -> Result<usize, Error> {
         Ok(self.listeners.held(id).ok_or(Error::NotFound)?.waiting())
+    }
+
+    /// Drops all SYNs from now on, as if they were lost on the network: their senders repeat them, to whoever listens then. What has
+    /// begun goes on.
+    pub fn drop_syns(&mut self) {
+        self.listeners.is_deaf = true;
+    }
+
+    /// Connections whose SYN a listener has answered, and whose peer has not acknowledged that yet.
+    pub fn half_open(&self) -> u32 {
+        self.listeners.half_open()
     }
 
     /// Stops listening. Connections that nobody has accepted are aborted.

@@ -67,7 +67,7 @@ impl Tcp {
         let Some(index) = Flow::new(local, remote).and_then(|flow| self.index_of(&flow)) else { return Tuple::Free };
         match self.slots.slot(index) {
             Slot::TimeWait(waiting) => waiting.tuple(now),
-            Slot::Free | Slot::Open(_) => Tuple::Used,
+            Slot::Free | Slot::Open(_) | Slot::Frozen(_) | Slot::HandedOver(_) => Tuple::Used,
         }
     }
 

@@ -80,6 +80,9 @@ impl Tcp {
         self.step(now, id.index, output, |connection, cx| {
             let before = std::mem::replace(&mut connection.options, options);
             connection.rcv.set_limit(options.receive_buffer_bytes);
+            if !options.urgent_held {
+                connection.notices.set_urgent(false);
+            }
             if before.segment_bytes_max != options.segment_bytes_max {
                 connection.mss.set_limit(options.segment_bytes_max);
                 connection.follow_segment_size();
