@@ -80,6 +80,21 @@ pub(crate) trait Dataplane {
     /// Gives traffic back to the kernel.
     fn unsteer(&mut self, stack: u32, entry: &Entry) -> Result<(), Refusal>;
 
+    /// Gives each segment of a flow to the kernel if that has the connection, else to the stack.
+    fn share_flow(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal>;
+
+    /// Gives a flow to the kernel, whatever steers it to the stack.
+    fn pass(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal>;
+
+    /// Ends either of them, on the interface of this index.
+    fn unpass(&mut self, interface: u32, flow: &Entry) -> Result<(), Problem>;
+
+    /// The flows that the kernel has or shares, with the index of their interface.
+    fn passed(&self) -> Vec<(u32, Entry)>;
+
+    /// Has the segments to a port of a stack looked up among the kernel's sockets, until the port is steered again.
+    fn share_port(&mut self, stack: u32, port: u16) -> Result<(), Refusal>;
+
     /// Steers all TCP to these ports, which control holds, to a stack; again if the kernel had sockets on them
     /// meanwhile.
     fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal>;

@@ -30,16 +30,21 @@ pub(crate) struct Foreign {
     descriptor: Option<OwnedFd>,
     uid: u32,
     closers: Closers,
+    /// It is a connection that the application goes on with: how that ends is the application's.
+    keeps_linger: bool,
 }
 
 /// The closing threads: one for each user with a descriptor to close, which ends when none is left.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Closers(Arc<Mutex<BTreeMap<u32, VecDeque<OwnedFd>>>>);
+pub(crate) struct Closers(Arc<Mutex<BTreeMap<u32, VecDeque<Doomed>>>>);
+
+/// A descriptor to be closed, and whether its SO_LINGER stays.
+type Doomed = (OwnedFd, bool);
 
 impl Closers {
     /// Wraps a descriptor that a process of `uid` has sent.
     pub(crate) fn own(&self, uid: u32, descriptor: OwnedFd) -> Foreign {
-        Foreign { descriptor: Some(descriptor), uid, closers: self.clone() }
+        Foreign { descriptor: Some(descriptor), uid, closers: self.clone(), keeps_linger: false }
     }
 
     /// Returns whether this user's descriptors cannot be closed.
@@ -51,16 +56,16 @@ impl Closers {
     }
 
     /// Closes a descriptor that a process of `uid` has sent; soon, on another thread.
-    pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd) {
+    pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd, keeps_linger: bool) {
         if is_udp(descriptor.as_fd()) {
             return; // Closing it does not block; by far the most common case.
         }
         let mut waiting = self.lock();
         let key = key(&waiting, uid);
         if let Some(waiting) = waiting.get_mut(&key) {
-            return waiting.push_back(descriptor);
+            return waiting.push_back((descriptor, keeps_linger));
         }
-        waiting.insert(key, VecDeque::from([descriptor]));
+        waiting.insert(key, VecDeque::from([(descriptor, keeps_linger)]));
         drop(waiting);
         let closers = self.clone();
         let thread = thread::Builder::new().name("closer".into()).spawn(move || closers.work(key));
@@ -71,13 +76,15 @@ impl Closers {
     }
 
     fn work(&self, key: u32) {
-        while let Some(descriptor) = self.next(key) {
+        while let Some((descriptor, keeps_linger)) = self.next(key) {
             // Avoids the wait if the maker has closed it; otherwise the wait is not ours.
-            let _ = set_socket_linger(&descriptor, None);
+            if !keeps_linger {
+                let _ = set_socket_linger(&descriptor, None);
+            }
         }
     }
 
-    fn next(&self, key: u32) -> Option<OwnedFd> {
+    fn next(&self, key: u32) -> Option<Doomed> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(&key).and_then(VecDeque::pop_front);
         if next.is_none() {
@@ -86,13 +93,13 @@ impl Closers {
         next
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<OwnedFd>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<Doomed>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The queue of a user's descriptors.
-fn key(waiting: &BTreeMap<u32, VecDeque<OwnedFd>>, uid: u32) -> u32 {
+fn key(waiting: &BTreeMap<u32, VecDeque<Doomed>>, uid: u32) -> u32 {
     if waiting.len() < THREADS_MAX || waiting.contains_key(&uid) { uid } else { OTHERS }
 }
 
@@ -105,8 +112,15 @@ impl AsFd for Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Some(descriptor) = self.descriptor.take() {
-            self.closers.close(self.uid, descriptor);
+            self.closers.close(self.uid, descriptor, self.keeps_linger);
         }
+    }
+}
+
+impl Foreign {
+    /// Closes it without a change of its SO_LINGER.
+    pub(crate) fn keep_linger(mut self) {
+        self.keeps_linger = true;
     }
 }
 

@@ -9,6 +9,7 @@ mod daemon;
 mod dataplane;
 mod foreign;
 mod guard;
+mod hand_over;
 mod icmp;
 pub mod mirror;
 mod netlink;
@@ -32,12 +33,13 @@ use registry::Registry;
 use sidestep_control_api::place;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::note;
+use sidestep_sys::xdp::program::Injector;
 use state::State;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use xdp::Xdp;
 
 /// Options of the daemon.
@@ -54,11 +56,24 @@ pub struct Options {
     pub detaches_unused: bool,
 }
 
+/// The time without an application after which a control ends that is not to outlive them: a program that goes into the
+/// background leaves its first process, and connects again.
+pub const UNUSED_WAIT: Duration = Duration::from_secs(10);
+
 /// Descriptors that entries may not use: three per client, those of programs and maps, and those in transit.
 const DESCRIPTORS_KEPT: usize = 2048;
 
 /// Serves the network namespace of the calling thread until `stop` is set, then restores the host.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
+    serve(options, stop, None)
+}
+
+/// Serves as [`run`] does, and ends also after [`UNUSED_WAIT`] without an application.
+pub fn run_while_used(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
+    serve(options, stop, Some(UNUSED_WAIT))
+}
+
+fn serve(options: &Options, stop: &AtomicBool, unused_wait: Option<Duration>) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
     let descriptors = raise_descriptor_limit();
@@ -77,7 +92,9 @@ pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
-    let state = Daemon::new(mirror, listener, reaper, registry, here).run(stop)?;
+    let mut daemon = Daemon::new(mirror, listener, reaper, registry, here);
+    daemon.end_after_unused(unused_wait);
+    let state = daemon.run(stop)?;
     state.remove()
 }
 
@@ -96,7 +113,9 @@ fn here() -> Result<Here, Problem> {
     let failed = |error| Problem::failed("cannot identify this network namespace", error).next("it needs Linux 5.14");
     let guard = Guard::open().map_err(failed)?;
     let cookie = UdpSocket::bind("0.0.0.0:0").and_then(|socket| sidestep_sys::socket::netns_cookie(socket.as_fd()));
-    Ok(Here { cookie: cookie.map_err(failed)?, guard })
+    // Without it connections whose peer has finished cannot be handed over, which says so.
+    let injector = Injector::load().ok();
+    Ok(Here { cookie: cookie.map_err(failed)?, guard, injector })
 }
 
 /// Raises the limit of open files: every entry and every reserved port holds a kernel socket, and the usual limit is

@@ -24,6 +24,9 @@ pub(crate) struct Fake {
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
     pub(crate) ports: BTreeMap<u16, u32>,
+    /// Flows that the kernel has, and ports with such.
+    pub(crate) passed: BTreeSet<Entry>,
+    pub(crate) shared: BTreeSet<u16>,
     /// Stacks whose device has come to use other queues, too.
     pub(crate) elsewhere: BTreeSet<u32>,
     pub(crate) adoptable: BTreeSet<u32>,
@@ -151,6 +154,30 @@ impl Dataplane for Fake {
 
     fn unsteer(&mut self, _stack: u32, entry: &Entry) -> Result<(), Refusal> {
         self.steered.remove(entry);
+        Ok(())
+    }
+
+    fn share_flow(&mut self, _stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.passed.insert(*flow);
+        Ok(())
+    }
+
+    fn pass(&mut self, _stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.passed.insert(*flow);
+        Ok(())
+    }
+
+    fn unpass(&mut self, _interface: u32, flow: &Entry) -> Result<(), Problem> {
+        self.passed.remove(flow);
+        Ok(())
+    }
+
+    fn passed(&self) -> Vec<(u32, Entry)> {
+        self.passed.iter().map(|flow| (2, *flow)).collect()
+    }
+
+    fn share_port(&mut self, _stack: u32, port: u16) -> Result<(), Refusal> {
+        self.shared.insert(port);
         Ok(())
     }
 

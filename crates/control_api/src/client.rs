@@ -1,5 +1,7 @@
 //! The application's end of the connection: sends requests, waits for replies, takes the descriptors.
 
+mod hand_over;
+
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
@@ -13,7 +15,7 @@ use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Rings, Umem};
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -102,6 +104,25 @@ pub enum Notice {
     },
     /// An ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
+    /// A connection that was handed over has ended in the kernel.
+    Ended {
+        /// The stack that had it.
+        stack: u32,
+        /// This host's end.
+        local: SocketAddr,
+        /// The other end.
+        remote: SocketAddr,
+    },
+    /// Another process needs the connection whose twin has this cookie.
+    HandOverTwin {
+        /// The cookie (SO_COOKIE).
+        cookie: u64,
+    },
+    /// All connections are to be handed over.
+    HandOverAll {
+        /// No other stack is to be opened.
+        for_good: bool,
+    },
 }
 
 /// A connection to control.
@@ -255,6 +276,11 @@ impl Client {
         self.expect_done(Request::Report { subject: subject.to_owned(), code }, None)
     }
 
+    /// Keeps a control that ends when it is not used until this process has ended.
+    pub fn stay(&mut self) -> Result<(), Error> {
+        self.expect_done(Request::Stay, None)
+    }
+
     /// The counters of some application's stack, and those of the steering program on its interface that should be 0:
     /// name and value of each that is not zero.
     pub fn counters(&mut self, stack: u32) -> Result<Vec<(String, u64)>, Error> {
@@ -347,10 +373,13 @@ impl Client {
 
     /// Sends one request and returns its reply; notices that arrive meanwhile are queued.
     fn ask(&mut self, request: Request, twin: Option<BorrowedFd<'_>>) -> Result<(Reply, Vec<OwnedFd>), Error> {
+        self.ask_with(request, &twin.into_iter().collect::<Vec<_>>())
+    }
+
+    fn ask_with(&mut self, request: Request, descriptors: &[BorrowedFd<'_>]) -> Result<(Reply, Vec<OwnedFd>), Error> {
         self.number = self.number.checked_add(1).unwrap_or(1);
         let number = self.number;
-        let descriptors: Vec<BorrowedFd<'_>> = twin.into_iter().collect();
-        match self.channel.send(&Numbered { number, body: request }, &descriptors) {
+        match self.channel.send(&Numbered { number, body: request }, descriptors) {
             // Already refused; the last message before the hang-up is still to be read.
             Ok(()) | Err(Fault::Closed) => {}
             Err(fault) => return Err(lost(fault)),
@@ -385,10 +414,12 @@ impl Client {
         }
     }
 
-    /// Queues a notice. A full queue drops ICMP errors, which are repeated, but not the loss of a stack.
+    /// Queues a notice. A full queue drops ICMP errors, which are repeated, and ends of connections, whose tuples stay unused, but
+    /// not the loss of a stack.
     fn put_aside(&mut self, notice: Notice) {
         if self.notices.len() == NOTICES_MAX {
-            let oldest = self.notices.iter().position(|kept| matches!(kept, Notice::IcmpError(_))).unwrap_or(0);
+            let is_minor = |kept: &Notice| matches!(kept, Notice::IcmpError(_) | Notice::Ended { .. });
+            let oldest = self.notices.iter().position(is_minor).unwrap_or(0);
             self.notices.remove(oldest);
         }
         self.notices.push_back(notice);
@@ -408,6 +439,18 @@ impl Client {
             }
             (0, Reply::IcmpError(error)) => {
                 self.put_aside(Notice::IcmpError(error));
+                Ok(None)
+            }
+            (0, Reply::Ended { stack, local, remote }) => {
+                self.put_aside(Notice::Ended { stack, local, remote });
+                Ok(None)
+            }
+            (0, Reply::HandOverTwin { cookie }) => {
+                self.put_aside(Notice::HandOverTwin { cookie });
+                Ok(None)
+            }
+            (0, Reply::HandOverAll { for_good }) => {
+                self.put_aside(Notice::HandOverAll { for_good });
                 Ok(None)
             }
             // An unsolicited refusal ends the connection: too many clients, not on the list.

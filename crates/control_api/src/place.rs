@@ -20,17 +20,27 @@ pub fn namespace_inode() -> Result<u64, Problem> {
 
 /// The directory of this namespace's control: `/run/sidestep/net-INODE`.
 pub fn directory() -> Result<PathBuf, Problem> {
-    let root = std::env::var_os(STATE_VARIABLE).filter(|path| !path.is_empty());
-    let root = root.map_or_else(|| PathBuf::from("/run/sidestep"), PathBuf::from);
+    let root = variable(STATE_VARIABLE).unwrap_or_else(|| "/run/sidestep".into());
     Ok(root.join(format!("net-{}", namespace_inode()?)))
 }
 
 /// The path of control's socket: `$SIDESTEP_CONTROL`, else `control.sock` in [`directory`].
 pub fn socket() -> Result<PathBuf, Problem> {
-    match std::env::var_os(SOCKET_VARIABLE).filter(|path| !path.is_empty()) {
-        Some(path) => Ok(path.into()),
+    match variable(SOCKET_VARIABLE) {
+        Some(path) => Ok(path),
         None => Ok(socket_in(&directory()?)),
     }
+}
+
+/// The path of control's socket, if the environment names it, or the folder in which it is. For who asks for it after the
+/// environment has changed.
+pub fn named_socket() -> Option<PathBuf> {
+    [SOCKET_VARIABLE, STATE_VARIABLE].into_iter().find_map(variable)?;
+    socket().ok()
+}
+
+fn variable(name: &str) -> Option<PathBuf> {
+    std::env::var_os(name).filter(|path| !path.is_empty()).map(PathBuf::from)
 }
 
 /// The socket in a directory of control.

@@ -5,6 +5,7 @@ use crate::mirror::Mirror;
 use crate::netlink::sockets::{self, KernelSocket, Wanted};
 use crate::registry::Host;
 use sidestep_control_api::table::{Link, RouteKind};
+use sidestep_sys::xdp::program::Injector;
 use std::io;
 use std::net::IpAddr;
 
@@ -18,6 +19,8 @@ pub(crate) struct Here {
     /// The cookie that identifies it for ever.
     pub(crate) cookie: u64,
     pub(crate) guard: Guard,
+    /// Puts frames into an interface's receive path (Linux 5.18).
+    pub(crate) injector: Option<Injector>,
 }
 
 impl Host for Kernel<'_> {
@@ -48,6 +51,10 @@ impl Host for Kernel<'_> {
 
     fn guard(&self) -> &Guard {
         &self.here.guard
+    }
+
+    fn injector(&self) -> Option<&Injector> {
+        self.here.injector.as_ref()
     }
 
     fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool> {

@@ -19,7 +19,7 @@ use listener::{Arrival, refuse_connection};
 use rest::Rest;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidestep_control_api::heartbeat::monotonic_ns;
-use sidestep_control_api::message::{Channel, Code, Fault, Numbered, Refusal, Reply, Request};
+use sidestep_control_api::message::{Channel, Code, Fault, HAND_OVER_WAIT, Numbered, Refusal, Reply, Request};
 use sidestep_control_api::table::NeighbourState;
 use sidestep_sys::Problem;
 use sidestep_sys::owner::Owner;
@@ -40,6 +40,9 @@ const CONFIRM: Duration = Duration::from_secs(1);
 
 /// The time limit of a connection without a greeting.
 const GREETING_WAIT: Duration = Duration::from_secs(2);
+
+/// The longest time in which an ending control lets applications hand their connections over: less than a service manager waits.
+const RELEASE_WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// The most neighbours confirmed at once.
 const CONFIRMATIONS_MAX: usize = 256;
@@ -64,6 +67,9 @@ pub(crate) struct Daemon<D: Dataplane, K> {
     resting: Rest,
     /// The number of packets that were not requests.
     malformed: u64,
+    /// Ends it when it was not used for this time.
+    unused_wait: Option<Duration>,
+    used_at: Instant,
 }
 
 impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
@@ -89,23 +95,62 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
             confirmed_at: now,
             resting,
             malformed: 0,
+            unused_wait: None,
+            used_at: now,
         }
+    }
+
+    /// Makes it end after this time without an application, if one is given.
+    pub(crate) fn end_after_unused(&mut self, wait: Option<Duration>) {
+        self.unused_wait = wait;
     }
 
     /// Serves until `stop` is set, then takes everything back; returns the records, which are no longer needed.
     pub(crate) fn run(mut self, stop: &AtomicBool) -> Result<K, Problem> {
         let mut result = Ok(());
-        while result.is_ok() && !stop.load(Ordering::Relaxed) {
+        while result.is_ok() && !stop.load(Ordering::Relaxed) && !self.is_unused(Instant::now()) {
             result = self.turn();
         }
         // After a failure it stays for the next control.
         if result.is_ok() {
+            self.release_connections()?;
             let notices = self.registry.end();
             self.notify(notices);
         }
         self.channels.into_values().for_each(|(channel, _)| self.reaper.close(channel.into()));
         self.listener.close(&mut self.reaper);
         result.map(|()| self.registry.into_records())
+    }
+
+    /// Has the applications hand over their connections, which would end with steering, and waits for that as long as it makes
+    /// progress.
+    fn release_connections(&mut self) -> Result<(), Problem> {
+        let notices = self.registry.begin_to_end();
+        self.notify(notices);
+        let latest = Instant::now() + RELEASE_WAIT_MAX;
+        let (mut due, mut left) = (Instant::now() + HAND_OVER_WAIT, self.registry.releases_left());
+        while left.0 > 0 && Instant::now() < due.min(latest) {
+            self.turn()?;
+            let now_left = self.registry.releases_left();
+            if now_left != left {
+                due = Instant::now() + HAND_OVER_WAIT;
+            }
+            left = now_left;
+        }
+        let silent: Vec<u32> = self.registry.owners_of_stacks().collect();
+        for id in silent {
+            say(format!("{} has not handed over its connections in time: they end", self.describe(id)));
+        }
+        Ok(())
+    }
+
+    /// Returns whether it is to end because nobody uses it.
+    fn is_unused(&mut self, now: Instant) -> bool {
+        let Some(wait) = self.unused_wait else { return false };
+        if self.registry.is_used() {
+            self.used_at = now;
+        }
+        now.duration_since(self.used_at) >= wait
     }
 
     fn turn(&mut self) -> Result<(), Problem> {
@@ -122,6 +167,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         for id in ready.clients {
             have_links_changed |= self.serve_in_turn(id)?;
         }
+        self.answer_waiting(now);
         let errors = self.errors.take().into_iter().flat_map(|error| self.registry.owners_of_error(error)).collect();
         self.notify(errors);
         self.registry.expire(now);
@@ -134,7 +180,8 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
             self.confirmed_at = now;
             self.registry.detach_drop_filters();
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
-            let notices = self.registry.check_twins(&kernel, now);
+            let mut notices = self.registry.check_twins(&kernel, now);
+            notices.extend(self.registry.check_passed(&kernel));
             self.notify(notices);
             let notices = self.registry.check_queues();
             self.notify(notices);
@@ -247,10 +294,24 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         };
         // The descriptors of a refused packet.
         drop(self.registry.foreign(id, descriptors));
+        if answer.is_later {
+            return self.registry.answer_later(id, number);
+        }
         // A client that does not read its replies gets no more of them: nothing is queued here.
         let is_sent = self.send(id, number, &answer);
         if !is_sent || answer.is_last {
             self.hang_up(id, now);
+        }
+    }
+
+    /// Sends what requests have caused elsewhere, and answers that had to wait for that.
+    fn answer_waiting(&mut self, now: Instant) {
+        let notices = self.registry.take_notices();
+        self.notify(notices);
+        for (id, number, reply) in self.registry.due_answers(now) {
+            if !self.send(id, number, &Answer::plain(reply)) {
+                self.hang_up(id, now);
+            }
         }
     }
 
@@ -263,6 +324,8 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         let message = Numbered { number, body: answer.reply.clone() };
         match channel.send(&message, &descriptors) {
             Ok(()) => true,
+            // A program that ends does not wait for the answers to its last requests.
+            Err(Fault::Closed) => false,
             Err(fault) => {
                 say(format!("{} cannot be answered: {fault}", self.describe(id)));
                 false

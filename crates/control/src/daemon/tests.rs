@@ -26,7 +26,7 @@ struct Running {
 fn daemon(listener: Listener) -> Daemon<Fake, ()> {
     let mirror = Mirror::open(0, None).unwrap();
     let registry = Registry::new(Fake::default(), ());
-    let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap() };
+    let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap(), injector: None };
     Daemon::new(mirror, listener, Reaper::start().unwrap(), registry, here)
 }
 

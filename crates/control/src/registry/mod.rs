@@ -1,7 +1,11 @@
 //! Ownership of stacks and entries by applications. It uses neither sockets nor a clock: its caller passes the events, and
 //! returns the answers.
 
+mod answer;
 mod client;
+mod hand_over;
+mod host;
+mod later;
 mod list;
 mod open;
 mod others;
@@ -9,23 +13,27 @@ mod pool;
 mod receivers;
 mod resolves;
 mod share;
+mod stays;
 mod steer;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answer::Answer;
 pub(crate) use client::Client;
+use hand_over::HandedOvers;
+pub(crate) use host::{Host, RecordStore};
+use later::Waiting;
 use open::Pending;
 use pool::Pool;
 use resolves::Resolves;
 #[cfg(test)]
 pub(crate) use share::CLIENTS_PER_USER_MAX;
 use share::ENTRIES_MAX;
+use stays::Stays;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
-use crate::guard::Guard;
-use crate::netlink::sockets::{KernelSocket, Wanted};
-use crate::state::{Record, State};
+use crate::state::Record;
 use sidestep_control_api::counters::CountersView;
 use sidestep_control_api::message::{
     Code, Entry, GRACE, IcmpError, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION,
@@ -36,75 +44,12 @@ use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::{note, say};
 use sidestep_sys::process::Process;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// The time for which an entry may exist without its kernel socket after a restart: until its owner has reconnected,
 /// and has had time to send all the sockets again.
 const PROOF_WAIT: Duration = RESTART_GRACE.saturating_mul(2);
-
-/// The kernel's side of requests.
-pub(crate) trait Host {
-    /// The interfaces.
-    fn links(&self) -> &[Link];
-    /// Returns whether an address is one of this host's.
-    fn is_local(&self, address: IpAddr) -> bool;
-    /// Returns whether the interface's routes reach this address without a gateway, or it is a gateway of them.
-    fn is_neighbour(&self, interface: u32, address: IpAddr) -> bool;
-    /// Makes the kernel resolve a neighbour.
-    fn resolve(&mut self, interface: u32, address: IpAddr) -> io::Result<()>;
-    /// The cookie of this network namespace.
-    fn namespace(&self) -> u64;
-    /// The guard, which checks whether sockets of this network namespace hold their ports.
-    fn guard(&self) -> &Guard;
-    /// Returns whether the kernel has such a socket.
-    fn has_socket(&self, wanted: Wanted, is_it: &mut dyn FnMut(&KernelSocket) -> bool) -> io::Result<bool>;
-}
-
-/// The store of records that outlive this process. Absent in tests.
-pub(crate) trait RecordStore {
-    fn store(&self, record: &Record) -> io::Result<()>;
-    fn forget(&self, stack: u32);
-}
-
-impl RecordStore for State {
-    fn store(&self, record: &Record) -> io::Result<()> {
-        Self::store(self, record)
-    }
-
-    fn forget(&self, stack: u32) {
-        Self::forget(self, stack);
-    }
-}
-
-/// An answer to an application.
-#[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) reply: Reply,
-    pub(crate) descriptors: Vec<OwnedFd>,
-    /// True if the shared table is sent with it.
-    pub(crate) with_table: bool,
-    /// True if the connection ends with it.
-    pub(crate) is_last: bool,
-}
-
-impl Answer {
-    fn plain(reply: Reply) -> Self {
-        Self { reply, descriptors: Vec::new(), with_table: false, is_last: false }
-    }
-
-    /// A refusal.
-    pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self::plain(Reply::Refused(refusal))
-    }
-
-    /// The refusal that ends a connection.
-    pub(crate) fn last(refusal: Refusal) -> Self {
-        Self { is_last: true, ..Self::plain(Reply::Refused(refusal)) }
-    }
-}
 
 /// One stack.
 struct Stack {
@@ -130,6 +75,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     doomed: BTreeSet<u32>,
     pool: Pool,
     resolves: Resolves,
+    stays: Stays,
     /// [`ENTRIES_MAX`], or fewer if descriptors are scarce.
     entries_max: usize,
     /// The administrator's setting.
@@ -142,6 +88,13 @@ pub(crate) struct Registry<D: Dataplane, K> {
     elsewhere_before: BTreeSet<u32>,
     /// Listeners whose entry was removed, and whose connections may not have entries of their own yet.
     filtered: Vec<Foreign>,
+    handed_over: HandedOvers,
+    /// Requests that are answered later.
+    waiting: Vec<Waiting>,
+    /// Notices that requests have caused.
+    notices: Vec<(u32, Reply)>,
+    /// Control ends: no stack is opened.
+    is_ending: bool,
 }
 
 impl<D: Dataplane, K: RecordStore> Registry<D, K> {
@@ -158,6 +111,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             doomed,
             pool: Pool::default(),
             resolves: Resolves::default(),
+            stays: Stays::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,
             next_client: 1,
@@ -165,6 +119,10 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             twins_seen: 0,
             elsewhere_before: BTreeSet::new(),
             filtered: Vec::new(),
+            handed_over: HandedOvers::default(),
+            waiting: Vec::new(),
+            notices: Vec::new(),
+            is_ending: false,
         }
     }
 
@@ -198,6 +156,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             }
         }
         self.dataplane.settle();
+        self.adopt_passed();
     }
 
     fn keep_orphan(&mut self, record: Record, entries: Vec<Entry>, now: Instant) {
@@ -327,11 +286,19 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
             Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::HandOver { stack, connection } => self.hand_over(id, stack, &connection, descriptors, host)?,
+            Request::HandOverTwin => return self.hand_over_twin(id, descriptors, host, now),
+            Request::TwinStays { cookie, code } => self.keep_twin(id, cookie, code),
+            Request::ReleaseProcess { pid } => return self.release_process(id, pid, now),
             Request::ReservePorts { stack } => return self.reserve_ports(id, stack),
             Request::Resolve { address, interface } => self.resolve(id, interface, address, host, now)?,
             Request::Report { subject, code } => {
                 let refusal = Refusal::plain(code, subject);
                 self.clients.get_mut(&id).into_iter().for_each(|client| client.keep(&refusal, now));
+            }
+            Request::Stay => {
+                let process = self.clients.get(&id).and_then(|client| client.process);
+                self.stays.add(self.owner(id), process)?;
             }
             Request::List { from } => return Ok(Answer::plain(self.list(from))),
             Request::Inspect { client, from } => return self.inspect(client, from, now).map(Answer::plain),
@@ -370,6 +337,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             }
             _ => self.remove(id),
         }
+    }
+
+    /// Returns whether any application is connected, has stacks, or has asked control to stay for it.
+    pub(crate) fn is_used(&mut self) -> bool {
+        self.stays.any() || !self.clients.is_empty() || !self.stacks.is_empty()
     }
 
     /// Closes stacks whose time is over, and retries failed closings. Stacks of dead owners are closed at once.
@@ -456,6 +428,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             client.stacks.remove(&stack);
         }
         self.pool.release(stack, Instant::now());
+        self.forget_passed_ports(stack);
         self.dispose(stack);
     }
 

@@ -28,6 +28,9 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(super) fn begin(&mut self, id: u32, wish: OpenStack, host: &dyn Host, now: Instant) -> Result<Answer, Refusal> {
         self.begun.remove(&id);
         let thing = thing(&wish);
+        if self.is_ending {
+            return Err(Refusal::new(Code::NoControl, thing, "the control plane ends"));
+        }
         let link = usable_link(host.links(), &wish, &thing)?;
         let queues = self.share_of_queues(id, link, self.dataplane.plan(link, &wish)?, &thing)?;
         self.check_limits(id, &wish, queues, &thing)?;

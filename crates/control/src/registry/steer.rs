@@ -7,7 +7,7 @@ use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
 use sidestep_control_api::message::{Code, Entry, Protocol, Refusal, Reply};
-use sidestep_sys::socket::{attach_drop_filter, detach_drop_filter};
+use sidestep_sys::drop_filter::{self, Owner};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -161,7 +161,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Detaches the drop filter of listeners whose entry was removed before the last check.
     pub(crate) fn detach_drop_filters(&mut self) {
         // Their owners may have done so before.
-        self.filtered.drain(..).for_each(|twin| _ = detach_drop_filter(twin.as_fd()));
+        self.filtered.drain(..).for_each(|twin| detach(twin.as_fd()));
     }
 
     pub(super) fn resolve(
@@ -205,8 +205,9 @@ struct DropFilter<'a>(Option<BorrowedFd<'a>>);
 impl<'a> DropFilter<'a> {
     fn over(entry: &Entry, twin: &'a Foreign, is_new: bool) -> Self {
         let is_listener = matches!(entry, Entry::Listener { protocol: Protocol::Tcp, .. });
-        // A socket with a filter of its own keeps it.
-        Self((is_new && is_listener && attach_drop_filter(twin.as_fd()).unwrap_or(false)).then(|| twin.as_fd()))
+        // A socket with a filter of the program's keeps it.
+        let attach = || drop_filter::attach(twin.as_fd(), Owner::CONTROL).unwrap_or(false);
+        Self((is_new && is_listener && attach()).then(|| twin.as_fd()))
     }
 
     /// Leaves the filter attached; returns whether it is.
@@ -217,9 +218,13 @@ impl<'a> DropFilter<'a> {
 
 impl Drop for DropFilter<'_> {
     fn drop(&mut self) {
-        // It has our filter.
-        let _ = self.0.map(detach_drop_filter);
+        self.0.into_iter().for_each(detach);
     }
+}
+
+fn detach(twin: BorrowedFd<'_>) {
+    // One without our filter is as wanted.
+    let _ = drop_filter::detach(twin, Owner::CONTROL);
 }
 
 fn place(host: &dyn Host, interface: u32) -> Place<'_> {

@@ -1,13 +1,19 @@
 //! Permissions, lifetimes, and limits.
 
 use super::*;
+use crate::guard::Guard;
+use crate::netlink::sockets::{KernelSocket, Wanted};
 use crate::testing::{Fake, link, stack_facts};
 use share::{CLIENTS_MAX, CLIENTS_OF_ROOT, CLIENTS_PER_USER_MAX, STACKS_PER_CLIENT_MAX};
 use sidestep_control_api::message::{OpenStack, PACKET_BYTES_MAX, Protocol};
-use std::net::{Ipv4Addr, UdpSocket};
+use sidestep_sys::xdp::program::Injector;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+mod hand_over_lies;
+mod hand_overs;
 mod opening;
 mod others;
 mod pool;
@@ -48,6 +54,10 @@ impl Host for FakeHost {
 
     fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    fn injector(&self) -> Option<&Injector> {
+        None
     }
 
     /// Loopback addresses are ordinary here.

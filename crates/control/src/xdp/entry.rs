@@ -19,6 +19,11 @@ pub(super) fn ours(entry: &Entry) -> steer::MapEntry {
     }
 }
 
+/// The steering program's form of a flow; `None` for another entry.
+pub(super) fn flow_of(entry: &Entry) -> Option<steer::Flow> {
+    if let steer::MapEntry::Flow(flow) = ours(entry) { Some(flow) } else { None }
+}
+
 /// The protocol's form of an entry; `None` for entries that control never makes.
 pub(super) fn theirs(entry: &steer::MapEntry) -> Option<Entry> {
     let id = |vlan| match vlan {

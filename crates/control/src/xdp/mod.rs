@@ -1,6 +1,7 @@
 //! The real dataplane: the steering program on interfaces, AF_XDP sockets on their queues.
 
 mod entry;
+mod handed_over;
 mod interface;
 mod known;
 mod pinned;
@@ -51,16 +52,6 @@ pub(crate) struct Xdp {
     queues_at_attach: BTreeMap<u32, u32>,
     stacks: BTreeMap<u32, Placed>,
     known: Known,
-}
-
-/// Notes that frames longer than `frame_bytes_max` stay with the kernel.
-fn note_no_multi_buffer(link: &Link, frame_bytes_max: u32) {
-    let (name, mtu) = (&link.name, link.mtu);
-    note(format!(
-        "{name} has an MTU of {mtu}, but neither this kernel nor its driver gives frames of more than {frame_bytes_max} bytes to \
-        a program (Linux 6.6 and drivers with multi-buffer XDP do): longer datagrams go by the kernel; all of them come past \
-        it with: ip link set {name} mtu 1500"
-    ));
 }
 
 impl Xdp {
@@ -216,7 +207,7 @@ impl Xdp {
             false => wish.geometry(1).receive_bytes_max(),
         };
         if socket::wants_multi_buffer(link, wish) && !told.multi_buffer {
-            note_no_multi_buffer(link, frame_bytes_max);
+            socket::note_no_multi_buffer(link, frame_bytes_max);
         }
         let options = StackOptions {
             label: format!("#{stack} {label}"),
@@ -389,6 +380,26 @@ impl Dataplane for Xdp {
         let removed = interface.steering.tables().remove(placed.id, &ours(entry));
         let failed = |problem: Problem| Refusal::of(Code::Kernel, format!("cannot give back {entry}"), &problem);
         removed.map(|_| ()).map_err(failed)
+    }
+
+    fn share_flow(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.share_with_kernel(stack, flow)
+    }
+
+    fn pass(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.pass_flow(stack, flow)
+    }
+
+    fn unpass(&mut self, interface: u32, flow: &Entry) -> Result<(), Problem> {
+        self.unpass_flow(interface, flow)
+    }
+
+    fn passed(&self) -> Vec<(u32, Entry)> {
+        self.passed_flows()
+    }
+
+    fn share_port(&mut self, stack: u32, port: u16) -> Result<(), Refusal> {
+        self.share(stack, port)
     }
 
     fn steer_ports(&mut self, stack: u32, ports: &[u16]) -> Result<(), Refusal> {

@@ -6,6 +6,7 @@ use sidestep_control_api::message::{
     Code, Missing, Mode, OpenStack, Prepared, QUEUES_MAX, Queues, Refusal, miss, ranges,
 };
 use sidestep_control_api::table::Link;
+use sidestep_sys::problem::note;
 use sidestep_sys::xdp::{self, RingSizes, Umem, Unbound, XskFacts, XskOptions};
 use sidestep_sys::{Problem, ethtool, offload};
 use std::collections::{BTreeSet, VecDeque};
@@ -211,12 +212,15 @@ fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, 
     let count = steerable(link);
     let refuse =
         |code, reason: String| Err(Refusal::new(code, thing(link), reason).next("sidestep ps shows who has which"));
+    let queues = if count == 1 { "1 queue".to_owned() } else { format!("{count} queues") };
     let wanted: BTreeSet<u32> = match &wish.queues {
         Queues::Any | Queues::Every => (0..count).collect(),
         Queues::These(queues) => queues.iter().copied().collect(),
     };
     if wanted.is_empty() || wanted.iter().any(|queue| *queue >= count) {
-        return refuse(Code::NoQueue, format!("it has {count} queues that can be steered"));
+        let reason = format!("it has {queues} that can be steered, and another one is asked for");
+        let next = format!("choose from 0 to {}, or any", count.saturating_sub(1));
+        return Err(Refusal::new(Code::NoQueue, thing(link), reason).next(next));
     }
     let (taken, mut free): (Vec<u32>, Vec<u32>) = wanted.into_iter().partition(|queue| used.contains(queue));
     // Most hosts have their own traffic on the first queue: it is taken last.
@@ -224,7 +228,8 @@ fn candidates(link: &Link, wish: &OpenStack, used: &[u32]) -> Result<(Vec<u32>, 
         free.rotate_left(1);
     }
     match free.is_empty() {
-        true if count as usize == taken.len() => refuse(Code::QueueBusy, format!("all {count} queues have stacks")),
+        true if count == 1 => refuse(Code::QueueBusy, "another stack has its only queue".to_owned()),
+        true if count as usize == taken.len() => refuse(Code::QueueBusy, format!("all {queues} have stacks")),
         true => refuse(Code::QueueBusy, format!("another stack has queue {}", ranges(taken))),
         false => Ok((free, taken)),
     }
@@ -243,6 +248,16 @@ fn code_of(problem: &Problem) -> Code {
         ("ENETDOWN", Code::InterfaceDown),
     ];
     codes.iter().find(|(name, _)| text.contains(name)).map_or(Code::Kernel, |(_, code)| *code)
+}
+
+/// Notes that frames longer than `frame_bytes_max` stay with the kernel.
+pub(super) fn note_no_multi_buffer(link: &Link, frame_bytes_max: u32) {
+    let (name, mtu) = (&link.name, link.mtu);
+    note(format!(
+        "{name} has an MTU of {mtu}, but neither this kernel nor its driver gives frames of more than {frame_bytes_max} bytes to \
+        a program (Linux 6.6 and drivers with multi-buffer XDP do): longer datagrams go by the kernel; all of them come past \
+        it with: ip link set {name} mtu 1500"
+    ));
 }
 
 #[cfg(test)]

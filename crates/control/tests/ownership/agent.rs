@@ -3,8 +3,10 @@
 use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
 use sidestep_control_api::client::{Client, Error, Stack};
-use sidestep_control_api::message::{Code, Entry, OpenStack, Protocol, Queues};
+use sidestep_control_api::message::{Code, Entry, HandOver, OpenStack, Protocol, Queues};
+use sidestep_sys::memory::memfd;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -71,6 +73,10 @@ impl Agent {
                 let (local, remote) = (at(local), at(remote));
                 return Ok(self.steer(name, Entry::Flow { protocol: number(protocol), local, remote, vlan: None }));
             }
+            ["hand", name, local, remote, bytes] => {
+                let length = bytes.parse().expect("a number");
+                return self.hand_over(name, record(at(local), at(remote), length));
+            }
             _ => panic!("{words:?}"),
         }
         Ok("ok".into())
@@ -97,6 +103,41 @@ impl Agent {
         let stack = self.stacks.last().expect("one is open").facts.id;
         let twin = self.socket(name).try_clone().expect("it can");
         said(self.client().and_then(|client| client.steer(stack, entry, twin.as_fd())))
+    }
+
+    fn hand_over(&mut self, name: &str, record: HandOver) -> io::Result<String> {
+        let mut bytes = File::from(memfd("agent", false)?);
+        bytes.write_all(&vec![7; record.received as usize])?;
+        let stack = self.stacks.last().expect("one is open").facts.id;
+        let socket = self.socket(name).try_clone()?;
+        Ok(said(self.client().and_then(|client| client.hand_over(stack, record, socket.as_fd(), bytes.as_fd()))))
+    }
+}
+
+/// A connection with so many bytes that were received and not read.
+fn record(local: SocketAddr, remote: SocketAddr, received: u32) -> HandOver {
+    HandOver {
+        local,
+        remote,
+        vlan: None,
+        send_start: 1,
+        has_acknowledged: false,
+        unacknowledged: 0,
+        unsent: 0,
+        receive_end: 1,
+        received,
+        own_fin: false,
+        is_fin_sent: false,
+        peer_fin: false,
+        segment_bytes: 1460,
+        sack: true,
+        send_shift: 7,
+        receive_shift: 7,
+        timestamps: Some((1, 1)),
+        send_window: 1 << 16,
+        send_window_max: 1 << 16,
+        send_update: 1,
+        receive_window: 1 << 16,
     }
 }
 

@@ -172,6 +172,11 @@ impl User {
         line.trim().to_owned()
     }
 
+    /// Has it execute a command, and does not wait for the outcome.
+    pub(crate) fn tell(&mut self, order: &str) {
+        writeln!(self.stream.get_mut(), "{order}").expect("it listens");
+    }
+
     /// Executes a command that must succeed.
     pub(crate) fn must(&mut self, order: &str) {
         assert_eq!(self.ask(order), "ok", "{order}");

@@ -9,6 +9,7 @@ use rustix::net::{
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sidestep_sys::own_descriptors::keep;
 use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -82,7 +83,7 @@ impl Channel {
     /// Connects to the socket at `path`.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let address = SocketAddrUnix::new(path)?;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let socket = keep(socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?);
         // Also bounds the wait of connect(2) for space in the listener's queue (unix(7)).
         set_socket_timeout(&socket, Timeout::Send, Some(SEND_WAIT))?;
         connect(&socket, &address)?;
@@ -141,7 +142,7 @@ impl Channel {
         let before = descriptors.len();
         for message in control.drain() {
             if let RecvAncillaryMessage::ScmRights(rights) = message {
-                descriptors.extend(rights);
+                descriptors.extend(rights.map(keep));
             }
         }
         if received.flags.contains(ReturnFlags::TRUNC) {

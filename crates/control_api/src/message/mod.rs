@@ -16,6 +16,12 @@
 //!                                  <-   Done | Refused {code, thing, reason, next}
 //!   ReservePorts {stack}           ->
 //!                                  <-   Ports {first, members}
+//!   HandOver {stack, connection} + socket, bytes ->
+//!                                  <-   Done | Refused                       the socket is the connection
+//!                                  <-   Ended {stack, local, remote}         number 0: that one has ended
+//!                                  <-   HandOverTwin {cookie} | HandOverAll  number 0: for others
+//!   Stay                           ->
+//!                                  <-   Done
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
 //!                                  <-   IcmpError {kind, local, ...}           number 0, too
 //! ```
@@ -28,6 +34,7 @@
 
 mod channel;
 mod entry;
+mod hand_over;
 mod icmp;
 mod ports;
 mod queues;
@@ -36,6 +43,7 @@ mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use hand_over::{HandOver, QUEUE_BYTES_MAX};
 pub use icmp::{IcmpError, IcmpErrorKind, Unreachable};
 pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
@@ -47,7 +55,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they are of one release.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 8192;
@@ -67,6 +75,10 @@ pub const BIND_WAIT: Duration = Duration::from_secs(10);
 
 /// The time for which a restarted control keeps its predecessor's stacks until their owners reconnect.
 pub const RESTART_GRACE: Duration = Duration::from_secs(10);
+
+/// The time for which an ending control waits for applications to hand their connections over, and a process for the
+/// connection whose twin it has.
+pub const HAND_OVER_WAIT: Duration = Duration::from_secs(2);
 
 /// A message with the number that the reply repeats. 0 is for unsolicited messages.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -126,6 +138,30 @@ pub enum Request {
         /// The stack.
         stack: u32,
     },
+    /// Hands a live TCP connection of a stack over to the kernel. An unconnected TCP socket, bound to the local end or to nothing,
+    /// and a file with the bytes of its queues are sent with it. The socket becomes the connection, and the kernel gets its
+    /// segments. The stack has stopped: no segment of the connection leaves it from the record on.
+    HandOver {
+        /// The stack.
+        stack: u32,
+        /// The record.
+        connection: HandOver,
+    },
+    /// Requests the hand-over of an accelerated connection whose kernel twin this process has, too: a child of fork(2), a
+    /// receiver of SCM_RIGHTS. A descriptor of the twin is sent with it. The reply comes when the connection is the kernel's.
+    HandOverTwin,
+    /// The reply of an owner to [`Reply::HandOverTwin`] for a connection that cannot be handed over.
+    TwinStays {
+        /// The twin's cookie (SO_COOKIE).
+        cookie: u64,
+        /// The reason.
+        code: Code,
+    },
+    /// Has an application hand over all of its connections, and use the kernel from then on. For its user, and root.
+    ReleaseProcess {
+        /// The process.
+        pid: u32,
+    },
     /// Makes the kernel resolve, or confirm, a neighbour's Ethernet address. The answer appears in the table, later.
     Resolve {
         /// The neighbour.
@@ -140,6 +176,9 @@ pub enum Request {
         /// The reason.
         code: Code,
     },
+    /// Keeps a control that ends when it is not used (`sidestep control --end-unused`) until the asking process has ended,
+    /// connected or not.
+    Stay,
     /// Requests one page of the list of clients.
     List {
         /// The start of the page: 0, then `next` of the last page.
@@ -244,6 +283,27 @@ pub enum Reply {
     },
     /// Number 0: an ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
+    /// Number 0: a connection that was handed over has ended in the kernel. Its tuple may be used again.
+    Ended {
+        /// The stack that had it.
+        stack: u32,
+        /// This host's end.
+        local: std::net::SocketAddr,
+        /// The other end.
+        remote: std::net::SocketAddr,
+    },
+    /// Number 0: another process that has the twin with this cookie (SO_COOKIE) needs the connection. Its owner hands it over;
+    /// others have nothing to do.
+    HandOverTwin {
+        /// The cookie.
+        cookie: u64,
+    },
+    /// Number 0: all connections are to be handed over; the sockets of this program are the kernel's from now on. Where control
+    /// ends it waits for that, up to [`HAND_OVER_WAIT`].
+    HandOverAll {
+        /// The program is not to use another stack, either.
+        for_good: bool,
+    },
 }
 
 /// A client in the list.

@@ -110,6 +110,8 @@ codes! {
     Forwards,
     /// packets for it may come by a queue of the device that is not this stack's
     QueueElsewhere,
+    /// the connection was handed over to the kernel
+    HandedOver,
 }
 
 /// A refusal: the code, the thing, the reason, the next step.

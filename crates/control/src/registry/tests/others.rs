@@ -242,11 +242,10 @@ fn a_listener_whose_rule_goes_hears_nothing_until_its_connections_have_rules() {
     case.registry.dataplane.elsewhere.insert(stack);
     case.registry.check_queues();
     assert_eq!(case.registry.check_queues().len(), 1);
-    let is_filtered = || !sidestep_sys::socket::attach_drop_filter(twin.as_fd()).unwrap();
-    assert!(is_filtered());
+    let is_deaf = || TcpStream::connect_timeout(&local, Duration::from_millis(50)).is_err();
+    assert!(is_deaf());
     // Steered again, or not: at the next check it accepts SYNs.
     assert_eq!(case.steer(id, stack, listener, &twin), None);
     case.registry.detach_drop_filters();
-    assert!(TcpStream::connect(local).is_ok());
-    assert!(!is_filtered());
+    assert!(!is_deaf());
 }
