@@ -93,7 +93,7 @@ impl Failure {
         match self {
             Self::Null(_) | Self::Usage(_) | Self::Socket(_) => EUSAGE,
             Self::Send(SendError::Refused(_) | SendError::NoPeer) => EUSAGE,
-            Self::Send(SendError::Kernel(_)) => EFAILED,
+            Self::Send(SendError::Kernel(_) | SendError::Beside) => EFAILED,
             Self::Send(SendError::Full) => EFULL,
             Self::Send(SendError::TooLong { .. }) => ETOOLONG,
             Self::NothingCame => EEMPTY,
@@ -174,7 +174,9 @@ fn send_next(error: SendError) -> &'static str {
         SendError::NoPeer => "give `to`, or connect the socket first",
         SendError::Full => "call sidestep_engine_poll, which frees memory, and send again",
         SendError::TooLong { .. } => "send less at a time, or let the kernel fragment it: `may_fragment`",
-        SendError::Refused(_) | SendError::Kernel(_) => "see the path of datagrams: sidestep_udp_path_to",
+        SendError::Refused(_) | SendError::Kernel(_) | SendError::Beside => {
+            "see the path of datagrams: sidestep_udp_path_to"
+        }
     }
 }
 

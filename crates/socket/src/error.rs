@@ -36,6 +36,8 @@ pub enum SendError {
         /// The longest that it takes, bytes.
         payload_max: usize,
     },
+    /// The socket stands beside a program's own, which has to send this datagram ([`crate::Engine::bind_beside`]): EOPNOTSUPP.
+    Beside,
     /// The kernel's errno, of the twin or of the link (ENETDOWN, ENETUNREACH, ECONNREFUSED ...).
     Kernel(i32),
 }
@@ -50,6 +52,7 @@ impl SendError {
             Self::NoPeer => Errno::DESTADDRREQ.raw_os_error(),
             Self::Full => Errno::AGAIN.raw_os_error(),
             Self::TooLong { .. } => Errno::MSGSIZE.raw_os_error(),
+            Self::Beside => Errno::OPNOTSUPP.raw_os_error(),
             Self::Kernel(errno) => errno,
         }
     }
@@ -62,6 +65,7 @@ impl fmt::Display for SendError {
             Self::NoPeer => f.write_str("the socket has no peer"),
             Self::Full => f.write_str("no room now"),
             Self::TooLong { payload_max } => write!(f, "the path takes {payload_max} bytes in one datagram"),
+            Self::Beside => f.write_str("the program's own socket has to send it"),
             Self::Kernel(errno) => io::Error::from_raw_os_error(*errno).fmt(f),
         }
     }

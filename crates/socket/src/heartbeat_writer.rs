@@ -51,6 +51,11 @@ impl HeartbeatWriter {
         true
     }
 
+    /// Has the next turn read the clock: the owner has slept.
+    pub(crate) fn wake(&mut self) {
+        (self.left, self.stride) = (0, 1);
+    }
+
     /// Turns since the last beat, when one has just been made.
     pub(crate) fn stride(&self) -> u32 {
         self.stride

@@ -36,11 +36,12 @@ mod heartbeat_writer;
 mod options;
 mod reason;
 mod route_cache;
+pub mod shared;
 pub mod stream;
 pub mod tcp;
 mod udp;
 
-pub use engine::Engine;
+pub use engine::{Engine, Frames};
 pub use error::{Error, SendError};
 pub use options::{Checksums, EngineOptions, MulticastOut, UdpOptions};
 pub use reason::{Path, Reason};

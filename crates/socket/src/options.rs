@@ -42,7 +42,8 @@ pub struct EngineOptions {
     pub mode: Mode,
     /// Frames that one kick may send in copy mode (Linux 6.17).
     pub tx_budget: Option<u32>,
-    /// Frames lent to the device for receiving by each queue; half of all if none is given. Few of them stay in the cache.
+    /// Frames lent to the device for receiving by each queue. Few of them stay in the cache. If none is given, half of all; in copy mode
+    /// down to 256 while frames come one by one, until a burst needs more.
     pub fill: Option<u32>,
     /// Poll the device by this thread's calls.
     pub busy_poll: Option<BusyPoll>,
@@ -106,6 +107,8 @@ pub enum MulticastOut {
     Engine,
     /// The interface of the route.
     Routes,
+    /// The interface of this number: IP_MULTICAST_IF.
+    Interface(u32),
 }
 
 /// Options of a UDP socket.
@@ -128,12 +131,15 @@ pub struct UdpOptions {
     /// True if members on this host get the datagrams that this socket sends to groups (IP_MULTICAST_LOOP): then the kernel
     /// sends them. Off by default, unlike the kernel's.
     pub multicast_loop: bool,
+    /// IP_MULTICAST_ALL: datagrams to groups that other sockets have joined. Off by default, unlike the kernel's.
+    pub multicast_all: bool,
     /// True if the kernel may cut datagrams that exceed the path's MTU; else they are refused.
     pub may_fragment: bool,
     /// IP_RECVERR: errors about datagrams to anybody are kept for [`crate::Engine::next_error`]. Without it a socket that has no
     /// peer learns of none, as on Linux.
     pub keep_errors: bool,
-    /// The twin's receive buffer, bytes: for datagrams that come by the kernel. 0 for the kernel's default.
+    /// The twin's receive buffer, bytes: for datagrams that come by the kernel. 0 for the kernel's default. Beside a program's own socket
+    /// it bounds what is unread of those that come past the kernel; 0 for no such bound.
     pub receive_buffer: u32,
 }
 
@@ -148,6 +154,7 @@ impl Default for UdpOptions {
             type_of_service: 0,
             multicast_out: MulticastOut::Engine,
             multicast_loop: false,
+            multicast_all: false,
             may_fragment: true,
             keep_errors: false,
             receive_buffer: 0,

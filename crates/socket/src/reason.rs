@@ -44,7 +44,7 @@ reasons! {
     NoInterface "no_interface" NoInterface "there is no such interface, or the control plane does not serve it",
     InterfaceDown "interface_down" InterfaceDown "the interface is down or has no carrier",
     InterfaceKind "interface_kind" InterfaceKind "frames cannot be built for this kind of interface",
-    NoFreeQueue "no_free_queue" QueueBusy "every queue of the interface, or the one asked for, belongs to another program",
+    NoFreeQueue "no_free_queue" QueueBusy "every queue of the interface, or the one asked for, belongs to another program, or there is none of that number",
     NoXdp "no_xdp" Unsupported "the driver or the kernel cannot do AF_XDP, or another XDP program is attached",
     Refused "refused" Kernel "the control plane refused for another reason; its message says which",
     Revoked "revoked" Revoked "the interface, its program or its queue went away",
@@ -66,6 +66,10 @@ reasons! {
     Offload "offload" Offload "the device changes frames before they are seen: tags of VLANs, merged segments",
     QueueElsewhere "queue_elsewhere" QueueElsewhere "its packets may come by a queue of the device that is not this program's",
     Opening "opening" NeighbourPending "the socket waits for the neighbour, or for control's answer",
+    HandedOver "handed_over" HandedOver "the live connection was handed over to the kernel",
+    Released "released" HandedOver "the administrator, or the end of the control plane, has given the traffic to the kernel",
+    GroupShared "group_shared" Taken "another program has a socket at the port of this group, too, and the kernel gives both a copy",
+    PortShared "port_shared" SocketOption "several sockets may have the port (SO_REUSEADDR), of which the kernel selects the receiver",
 }
 
 impl Reason {

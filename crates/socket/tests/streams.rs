@@ -350,6 +350,31 @@ fn multicast_reaches_who_joined() {
 }
 
 #[test]
+fn who_is_accepted_and_left_at_once_has_connected() {
+    let (mut io, options) = (Io::default(), Options { timeout: WATCHDOG, ..Options::default() });
+    for endpoint in [at("127.0.0.1:0"), Endpoint::Unix(socket_path()), Endpoint::Shm(socket_path())] {
+        let mut listener = Listener::bind(&mut io, &endpoint, &options).expect("it can be listened on");
+        let there = listener.endpoint().clone();
+        std::thread::scope(|threads| {
+            let connecting = threads.spawn(|| {
+                for _ in 0..1_000 {
+                    connect(&mut Io::default(), &there, &options).map(drop).expect("it listens");
+                }
+            });
+            // On a busy machine a connector may be silent for too long, and is not taken.
+            let mut taken = 0;
+            while !connecting.is_finished() {
+                match listener.accept_within(&mut io, Duration::from_millis(10)) {
+                    Ok(_) => taken += 1,
+                    Err(error) => assert!(is_retry(&error), "{error}"),
+                }
+            }
+            assert!(taken > 0, "none was taken");
+        });
+    }
+}
+
+#[test]
 fn a_time_without_end_is_waited_for() {
     let (mut io, options) = (Io::default(), Options::default());
     for endpoint in [at("127.0.0.1:0"), Endpoint::Unix(socket_path()), Endpoint::Shm(socket_path())] {

@@ -187,6 +187,7 @@ pub(super) unsafe fn udp_options(options: *const CUdpOptions, bytes: usize) -> R
             _ => return Err(Failure::Usage("`multicast_out` is not a SIDESTEP_OUT_ choice")),
         },
         multicast_loop: flag(given.multicast_loop)?,
+        multicast_all: false,
         may_fragment: flag(given.may_fragment)?,
         keep_errors: flag(given.keep_errors)?,
         receive_buffer: given.receive_buffer,

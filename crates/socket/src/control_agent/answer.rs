@@ -20,8 +20,8 @@ enum State {
     /// It takes longer than anybody should wait.
     Delayed,
     Answered(Result<(), Reason>),
-    /// Taken, or not waited for any more.
-    Over,
+    /// Taken, with the answer, or not waited for any more.
+    Over(Option<Result<(), Reason>>),
 }
 
 impl State {
@@ -40,6 +40,10 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Answer(Arc<Shared>);
 
+/// A view of the answer that takes nothing away from its owner.
+#[derive(Debug)]
+pub(crate) struct AnswerView(Arc<Shared>);
+
 /// The thread's end. Dropped, the answer is that control is silent.
 #[derive(Debug)]
 pub(crate) struct Question(Arc<Shared>);
@@ -50,7 +54,31 @@ pub(crate) fn question() -> (Question, Answer) {
     (Question(Arc::clone(&shared)), Answer(shared))
 }
 
+impl AnswerView {
+    /// The answer, if it comes in time.
+    pub(crate) fn wait(&self, longest: Duration) -> Option<Result<(), Reason>> {
+        let deadline = Instant::now() + longest;
+        let mut state = self.0.lock();
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match *state {
+                State::Answered(answer) | State::Over(Some(answer)) => return Some(answer),
+                State::Over(None) => return Some(Err(Reason::ControlSilent)),
+                State::Open | State::Delayed if left.is_zero() => return None,
+                State::Open | State::Delayed => {}
+            }
+            state =
+                self.0.told.wait_timeout(state, left).map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
+        }
+    }
+}
+
 impl Answer {
+    /// A view for somebody else who waits.
+    pub(crate) fn view(&self) -> AnswerView {
+        AnswerView(Arc::clone(&self.0))
+    }
+
     /// The answer, if it is there; once.
     pub(crate) fn take(&self) -> Option<Result<(), Reason>> {
         take(&mut self.0.lock())
@@ -73,13 +101,16 @@ impl Answer {
 
 fn take(state: &mut State) -> Option<Result<(), Reason>> {
     let State::Answered(answer) = *state else { return None };
-    *state = State::Over;
+    *state = State::Over(Some(answer));
     Some(answer)
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        *self.0.lock() = State::Over;
+        let mut state = self.0.lock();
+        if !matches!(*state, State::Over(_)) {
+            *state = State::Over(None);
+        }
     }
 }
 

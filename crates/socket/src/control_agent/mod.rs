@@ -5,11 +5,12 @@ mod answer;
 #[cfg(test)]
 mod fake;
 mod rss_watch;
+mod settle;
 #[cfg(test)]
 mod tests;
 mod thread;
 
-pub(crate) use answer::{Answer, Question, question};
+pub(crate) use answer::{Answer, AnswerView, Question, question};
 #[cfg(test)]
 pub(crate) use fake::{facts, spread_over};
 pub(crate) use rss_watch::spread_of;
@@ -19,18 +20,20 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::counters::Counters;
 use sidestep_control_api::heartbeat::Heartbeat;
-use sidestep_control_api::message::{Code, Entry, IcmpError, OpenStack, PortBlock, StackFacts};
+use sidestep_control_api::message::{Code, Entry, HandOver, IcmpError, OpenStack, PortBlock, StackFacts};
 use sidestep_control_api::rss::Spread;
 use sidestep_control_api::table::Reader;
 use sidestep_sys::Problem;
+use sidestep_sys::own_descriptors::{keep, own_thread};
+use sidestep_sys::signals::with_all_blocked;
 use sidestep_sys::xdp::{Rings, Umem};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -57,6 +60,12 @@ pub(crate) enum Event {
     GivenBack(Entry, Reason),
     /// Another block of local ports, or why there is none.
     Ports(Result<PortBlock, Reason>),
+    /// A connection that was handed over has ended in the kernel: its ends, this host's first.
+    Ended(SocketAddr, SocketAddr),
+    /// Another process needs the connection whose twin has this cookie.
+    HandOverTwin(u64),
+    /// All connections are to be handed over; for good.
+    HandOverAll(bool),
     /// The device's RSS has changed, or control has refused an entry because of it.
     Spread(Box<Spread>),
 }
@@ -67,6 +76,10 @@ pub(crate) enum Command {
     Steer(Entry, OwnedFd, Question),
     /// Gives traffic back to the kernel.
     Unsteer(Entry, Question),
+    /// Hands a connection over to the kernel.
+    HandOver(Box<Surrender>, Question),
+    /// Reports that the connection of a twin cannot be handed over.
+    KeepTwin(u64, Code),
     /// Reserves another block of local ports.
     ReservePorts,
     /// Has the kernel find a neighbour, or keep it fresh.
@@ -79,6 +92,14 @@ pub(crate) enum Command {
     Close,
     /// Ends the thread.
     Stop,
+}
+
+/// A connection to be handed over: the record, the socket that becomes it, and the bytes of its queues.
+#[derive(Debug)]
+pub(crate) struct Surrender {
+    pub(crate) connection: HandOver,
+    pub(crate) socket: OwnedFd,
+    pub(crate) bytes: OwnedFd,
 }
 
 /// The parts of a stack that was opened again. The page of its counters stays with the agent.
@@ -103,6 +124,8 @@ struct Shared {
     wake: OwnedFd,
     /// An epoll of the twins, each told once until it is armed again.
     twins: OwnedFd,
+    /// An eventfd on which the owner sleeps: written after whatever the thread has done.
+    owner: OnceLock<Arc<OwnedFd>>,
 }
 
 /// The stack that a lost connection is taken up with again.
@@ -139,11 +162,22 @@ impl ControlAgent {
             |error: io::Error| Problem::failed("cannot start the thread that talks to the control plane", error);
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(|error| failed(error.into()))?;
         let twins = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
-        let shared = Arc::new(Shared { has_events: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins });
+        let (wake, twins) = (keep(wake), keep(twins));
+        let shared = Arc::new(Shared {
+            has_events: AtomicBool::new(false),
+            mailbox: Mutex::default(),
+            wake,
+            twins,
+            owner: OnceLock::new(),
+        });
         let (commands, inbox): (_, Receiver<Command>) = channel();
         let theirs = Arc::clone(&shared);
-        let run = move || thread::run(start, &theirs, &inbox);
-        let thread = std::thread::Builder::new().name("sidestep-agent".into()).spawn(run).map_err(failed)?;
+        let run = move || {
+            own_thread();
+            thread::run(start, &theirs, &inbox);
+        };
+        let builder = std::thread::Builder::new().name("sidestep-agent".into());
+        let thread = with_all_blocked(|| builder.spawn(run)).map_err(failed)?;
         Ok(Self { shared, commands, thread: Some(thread) })
     }
 
@@ -181,6 +215,18 @@ impl ControlAgent {
     /// Gives traffic back to the kernel; does not wait.
     pub(crate) fn unsteer_later(&self, entry: Entry) {
         drop(self.begin_to_unsteer(entry));
+    }
+
+    /// Hands a connection over to the kernel; the answer comes later.
+    pub(crate) fn begin_to_hand_over(&self, surrender: Surrender) -> Answer {
+        let (question, answer) = question();
+        self.tell(Command::HandOver(Box::new(surrender), question));
+        answer
+    }
+
+    /// Reports that the connection of a twin cannot be handed over; does not wait.
+    pub(crate) fn keep_twin(&self, cookie: u64, code: Code) {
+        self.tell(Command::KeepTwin(cookie, code));
     }
 
     /// Asks for another block of local ports; does not wait. [`Event::Ports`] brings it.
@@ -224,10 +270,26 @@ impl ControlAgent {
         Ok(epoll::modify(&self.shared.twins, twin, epoll::EventData::new_u64(token), flags)?)
     }
 
+    /// Has the owner told when the twin has an error, once, as often as this is called.
+    pub(crate) fn watch_for_errors(&self, twin: BorrowedFd<'_>, token: u64) -> io::Result<()> {
+        // EPOLLERR is told without being asked for.
+        let (flags, data) = (epoll::EventFlags::ONESHOT, epoll::EventData::new_u64(token));
+        match epoll::add(&self.shared.twins, twin, data, flags) {
+            Err(rustix::io::Errno::EXIST) => Ok(epoll::modify(&self.shared.twins, twin, data, flags)?),
+            watched => Ok(watched?),
+        }
+    }
+
     /// Stops watching a twin.
     pub(crate) fn forget(&self, twin: BorrowedFd<'_>) {
         // One that was never watched is not watched afterwards, either.
         let _ = epoll::delete(&self.shared.twins, twin);
+    }
+
+    /// Has an eventfd written after whatever the thread does, for an owner that sleeps.
+    pub(crate) fn wake_owner_by(&self, owner: Arc<OwnedFd>) {
+        // Set once, by the one that owns the engine.
+        let _ = self.shared.owner.set(owner);
     }
 
     fn tell(&self, command: Command) {
@@ -248,6 +310,13 @@ impl Shared {
     fn wake(&self) {
         // Full is awake.
         let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+    }
+
+    fn wake_owner(&self) {
+        if let Some(owner) = self.owner.get() {
+            // Full is awake.
+            let _ = rustix::io::write(owner, &1_u64.to_ne_bytes());
+        }
     }
 
     fn post(&self, event: Event) {

@@ -187,7 +187,8 @@ fn the_owner_is_told_that_its_device_spreads_otherwise() {
 fn icmp_errors_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
     let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
-    let shared = Shared { has_events: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins };
+    let shared =
+        Shared { has_events: AtomicBool::new(false), mailbox: Mutex::default(), wake, twins, owner: OnceLock::new() };
     let error = |sequence| IcmpError {
         protocol: Protocol::Tcp,
         local: ([198, 18, 0, 1], 7).into(),

@@ -1,12 +1,13 @@
 //! The thread: it waits, passes messages on, and reconnects to a control that was restarted.
 
 use super::rss_watch::{RssWatch, spread_of};
-use super::{Command, Event, Held, Question, Reopened, Shared, Start};
+use super::settle::Before;
+use super::{Command, Event, Held, Question, Reopened, Shared, Start, Surrender};
 use crate::reason::Reason;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use sidestep_control_api::client::{Client, Error, Notice, Stack};
-use sidestep_control_api::message::{Entry, OpenStack};
+use sidestep_control_api::message::{Entry, HandOver, OpenStack, Protocol};
 use sidestep_sys::xdp::device;
 use sidestep_sys::{cpu, interface};
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,6 +67,7 @@ pub(super) fn run(start: Start, shared: &Arc<Shared>, inbox: &Receiver<Command>)
         agent.reconnect();
         agent.reopen();
         agent.rss_watch.iter_mut().for_each(|rss_watch| rss_watch.look(shared));
+        shared.wake_owner();
         agent.wait();
     }
     if let Some(client) = agent.client.take() {
@@ -100,6 +102,13 @@ impl<'a> AgentThread<'a> {
             Command::Unsteer(entry, question) => {
                 let done = self.unsteer(entry);
                 question.answer(done);
+            }
+            Command::HandOver(surrender, question) => {
+                let done = self.hand_over(*surrender);
+                question.answer(done);
+            }
+            Command::KeepTwin(cookie, code) => {
+                let _ = self.with_client(|client| client.keep_twin(cookie, code));
             }
             Command::ReservePorts => self.reserve_ports(),
             Command::Resolve(address, interface) => {
@@ -160,6 +169,25 @@ impl<'a> AgentThread<'a> {
             self.rss_watch.iter_mut().for_each(RssWatch::invalidate);
         }
         steered
+    }
+
+    /// Hands a connection over. Where control is lost in the middle, the socket tells what has become of it.
+    fn hand_over(&mut self, surrender: Surrender) -> Result<(), Reason> {
+        let Surrender { connection, socket, bytes } = surrender;
+        let (socket, bytes) = (socket.as_fd(), bytes.as_fd());
+        let HandOver { local, remote, vlan, .. } = connection;
+        let (before, was_there) = (Before::of(socket), self.client.is_some());
+        let done = self.with_stack(|client, stack| client.hand_over(stack, connection.clone(), socket, bytes));
+        let is_lost = was_there && self.client.is_none();
+        let done = match done {
+            Err(_) if is_lost && before.settle(socket, &connection, bytes) => Ok(()),
+            done => done,
+        };
+        if done.is_ok() {
+            // The twin: the connection ends with the program's descriptor.
+            self.entries.remove(&Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan });
+        }
+        done
     }
 
     fn reserve_ports(&mut self) {
@@ -356,6 +384,20 @@ impl<'a> AgentThread<'a> {
             }
             Ok(Some(Notice::GivenBack { stack, entry })) => {
                 self.prove_again(stack, entry);
+                true
+            }
+            Ok(Some(Notice::Ended { stack, local, remote })) => {
+                if self.held.as_ref().is_some_and(|held| held.stack == stack) {
+                    self.shared.post(Event::Ended(local, remote));
+                }
+                true
+            }
+            Ok(Some(Notice::HandOverTwin { cookie })) => {
+                self.shared.post(Event::HandOverTwin(cookie));
+                true
+            }
+            Ok(Some(Notice::HandOverAll { for_good })) => {
+                self.shared.post(Event::HandOverAll(for_good));
                 true
             }
             Ok(Some(Notice::IcmpError(error))) => {

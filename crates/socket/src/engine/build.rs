@@ -57,7 +57,7 @@ pub(crate) fn build(
     let packet_bytes_max = setup::packet_bytes_max(frame_bytes_max);
     let tcp = setup::open(&options.tcp, routes.mtu_of(device), packet_bytes_max)?;
     let stack = Stack::new(routes.changed_host(device).unwrap_or_default(), tcp);
-    let room = Room::of_frames(link.facts().frames, link.fill_target());
+    let room = Room::of_frames(link.facts().frames, link.fill_most());
     let long_room = Room::of_frames(link.long_frames(), 0);
     let bypass = Bypass {
         link,

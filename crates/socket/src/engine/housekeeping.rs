@@ -8,8 +8,16 @@ use crate::route_cache::believed_mtu;
 use crate::tcp::table::is_token;
 use crate::udp::socket::Handle;
 use sidestep_control_api::counters::Counter;
+use sidestep_control_api::heartbeat::monotonic_ns;
 use sidestep_control_api::message::{IcmpError, IcmpErrorKind, Protocol};
 use sidestep_frame::FrameLink;
+use std::time::Duration;
+
+/// The longest sleep: an owner that is silent for longer counts as stopped soon after.
+const HEARTBEAT_WAIT: Duration = Duration::from_millis(200);
+
+/// The longest sleep while connections wait for a route or a neighbour.
+const OPENING_WAIT: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Counts one iteration of the event loop, and does housekeeping when it is due; returns whether the clock was read.
@@ -20,6 +28,23 @@ impl Engine {
             self.housekeep();
         }
         has_time
+    }
+
+    /// The time until which an owner that sleeps on [`Engine::socket`] and on the control agent has nothing to do.
+    pub(crate) fn idle_time(&self) -> Duration {
+        if !self.streams.opening.is_empty() {
+            // Routes and neighbours appear in a table, without an event.
+            return OPENING_WAIT;
+        }
+        let due =
+            self.bypass.as_ref().filter(|bypass| bypass.lost.is_none()).and_then(|bypass| bypass.stack.next_poll());
+        let due = due.map(|due| Duration::from_nanos(due.as_nanos().saturating_sub(monotonic_ns())));
+        due.unwrap_or(HEARTBEAT_WAIT).min(HEARTBEAT_WAIT)
+    }
+
+    /// Has the next poll read the clock: its thread has slept.
+    pub(crate) fn wake(&mut self) {
+        self.heartbeat.wake();
     }
 
     /// Sends segments that had no room before, and drives the timers of TCP if the clock was just read.
@@ -62,6 +87,7 @@ impl Engine {
         if self.agent.as_ref().is_some_and(crate::control_agent::ControlAgent::has_events) {
             self.take_agent_events();
         }
+        self.poll_hand_overs();
         if self.bypass.as_ref().is_some_and(|bypass| bypass.lost.is_some()) {
             self.release_lost_stack();
         }
@@ -116,6 +142,9 @@ impl Engine {
                 Event::IcmpError(error) => self.receive_icmp_error(&error),
                 Event::GivenBack(entry, reason) => self.fall_back(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heartbeat.now_ns()),
+                Event::Ended(local, remote) => self.end_handed_over(local, remote),
+                Event::HandOverTwin(cookie) => self.hand_over_twin(cookie),
+                Event::HandOverAll(for_good) => self.begin_release(for_good),
                 Event::Spread(spread) => {
                     self.apply_all_answers();
                     self.apply_rss_change(spread);
@@ -141,7 +170,7 @@ impl Engine {
     }
 
     /// The stack is no more: every socket goes on by the kernel.
-    fn lose_stack(&mut self, reason: Reason, text: String) {
+    pub(crate) fn lose_stack(&mut self, reason: Reason, text: String) {
         let Some(bypass) = &mut self.bypass else { return };
         bypass.lost = Some(reason);
         bypass.entries.clear();

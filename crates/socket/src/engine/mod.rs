@@ -27,7 +27,7 @@ use crate::tcp::streams::Streams;
 use crate::udp::buffers::Buffers;
 use crate::udp::socket::{Handle, Sockets};
 use bypass::{Bypass, LostStack};
-use sidestep_control_api::counters::Counters;
+use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameFacts, FrameLink};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
@@ -62,10 +62,23 @@ pub struct Engine {
     pub(crate) refusal: Option<(Reason, String)>,
     /// The options, for opening a lost stack again.
     pub(crate) options: Box<EngineOptions>,
+    /// Stacks that were opened in the place of lost ones.
+    pub(crate) reopened: u32,
     /// The parts of a lost stack, until there is another one.
     pub(crate) lost_stack: Option<LostStack>,
     // Last: it takes leave of control after the link's memory is gone.
     pub(crate) agent: Option<ControlAgent>,
+}
+
+/// Frames of an engine, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Frames {
+    /// Received from the device.
+    pub received: u64,
+    /// Given to the device.
+    pub sent: u64,
+    /// Received and dropped: malformed, of a wrong checksum, too long, or for a socket whose queue was full.
+    pub dropped: u64,
 }
 
 impl Engine {
@@ -84,9 +97,24 @@ impl Engine {
         self.bypass.as_ref().map_or(0, |bypass| bypass.link.counters().calls)
     }
 
+    /// Frames since the engine was opened.
+    pub fn frames(&self) -> Frames {
+        let dropped = [Counter::DroppedMalformed, Counter::DroppedChecksum, Counter::DroppedFull, Counter::DroppedLong];
+        Frames {
+            received: self.counters.value(Counter::ReceivedFrames),
+            sent: self.counters.value(Counter::SentFrames),
+            dropped: dropped.iter().map(|counter| self.counters.value(*counter)).sum(),
+        }
+    }
+
     /// The AF_XDP socket, or an epoll of several, to be slept on (poll(2), epoll(7)); `None` where there is none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.bypass.as_ref().map(|bypass| bypass.link.socket())
+    }
+
+    /// A number of the present link, which no other of this engine has; `None` where there is none.
+    pub(crate) fn link_number(&self) -> Option<u32> {
+        self.bypass.as_ref().filter(|bypass| bypass.lost.is_none()).map(|_| self.reopened)
     }
 
     /// Number of the engine's interface; 0 where there is none.

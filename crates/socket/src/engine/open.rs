@@ -50,6 +50,7 @@ impl Engine {
             bypass,
             refusal,
             options: Box::new(options.clone()),
+            reopened: 0,
             lost_stack: None,
             agent,
         })
@@ -63,11 +64,11 @@ fn find(options: &EngineOptions) -> Found {
     }
     let path = match options.control.clone().map_or_else(place::socket, Ok) {
         Ok(path) => path,
-        Err(problem) => return without(Reason::ControlAbsent, problem.brief()),
+        Err(problem) => return without(Reason::ControlAbsent, problem.line()),
     };
     let mut client = match Client::connect_to(&path, &options.name) {
         Ok(client) => client,
-        Err(error) => return without(Reason::of_error(&error), error.to_string()),
+        Err(error) => return without(Reason::of_error(&error), Problem::from(error).line()),
     };
     let opened = client.open_stack(wish(options));
     let (mut held, mut bypass, mut refusal) = (None, None, None);
@@ -82,16 +83,16 @@ fn find(options: &EngineOptions) -> Found {
                 }
                 Err(problem) => {
                     let _ = client.close_stack(number);
-                    refusal = Some((Reason::Refused, problem.brief()));
+                    refusal = Some((Reason::Refused, problem.line()));
                 }
             }
         }
-        Err(error) => refusal = Some((Reason::of_error(&error), error.to_string())),
+        Err(error) => refusal = Some((Reason::of_error(&error), Problem::from(error).line())),
     }
     let start = Start { client, held, path, name: options.name.clone(), cpu: options.control_agent_cpu };
     match ControlAgent::start(start) {
         Ok(agent) => Found { bypass, agent: Some(agent), refusal },
-        Err(problem) => without(Reason::Refused, problem.brief()),
+        Err(problem) => without(Reason::Refused, problem.line()),
     }
 }
 

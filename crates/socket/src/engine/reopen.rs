@@ -9,7 +9,8 @@ use crate::engine::bypass::{Bypass, LostStack};
 use crate::options::MulticastOut;
 use crate::reason::Reason;
 use crate::udp::buffers::COPIES_MAX;
-use crate::udp::datagram::{Datagram, Storage};
+use crate::udp::datagram::{Datagram, OVERHEAD_BYTES, Storage};
+use crate::udp::socket::Socket;
 use sidestep_control_api::counters::Counter;
 use sidestep_frame::FrameLink;
 
@@ -26,7 +27,7 @@ impl Engine {
         drop(link);
         self.sockets.iter_mut().for_each(|(_, socket)| socket.id = None);
         self.lost_stack = Some(LostStack { routes, device, checksums });
-        if let Some(agent) = &self.agent {
+        if let Some(agent) = self.agent.as_ref().filter(|_| self.options.accelerate) {
             agent.reopen(wish(&self.options));
         }
     }
@@ -37,6 +38,7 @@ impl Engine {
         match build(parts, routes, &self.options, checksums) {
             Ok((bypass, heartbeat, counters)) => {
                 (self.bypass, self.heartbeat, self.counters, self.refusal) = (Some(bypass), heartbeat, counters, None);
+                self.reopened = self.reopened.wrapping_add(1);
                 self.accelerate_all(device);
             }
             Err(problem) => {
@@ -75,13 +77,18 @@ impl Engine {
                     continue;
                 };
                 let is_left = buffers.held() < COPIES_MAX;
-                if let Some(number) = is_left.then(|| buffers.take()).flatten() {
+                if socket.is_beside {
+                    let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
+                    let storage = Storage::Copy(bypass.link.bytes(&frame).get(start..end).unwrap_or_default().into());
+                    socket.queue.push_back(Datagram { storage, start: 0, ..datagram });
+                } else if let Some(number) = is_left.then(|| buffers.take()).flatten() {
                     let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
                     let payload = bypass.link.bytes(&frame).get(start..end).unwrap_or_default();
                     buffers.bytes_mut(number)[..payload.len()].copy_from_slice(payload);
                     let len = payload.len() as u32;
                     socket.queue.push_back(Datagram { storage: Storage::Buffer(number), start: 0, len, ..datagram });
                 } else {
+                    socket.queued_bytes -= datagram.len as usize + OVERHEAD_BYTES;
                     (socket.statistics.dropped, dropped) = (socket.statistics.dropped + 1, dropped + 1);
                 }
                 bypass.link.release(frame);
@@ -106,7 +113,9 @@ impl Engine {
     /// An interface that was removed and made again has another number, and no members of any group.
     fn move_groups(&mut self, place: usize, before: u32) {
         let Self { sockets, bypass: Some(bypass), .. } = self else { return };
-        let Some(socket) = sockets.at(place).filter(|_| bypass.device != before) else { return };
+        // A program's own socket joins by itself.
+        let is_moved = |socket: &&mut Socket| bypass.device != before && !socket.is_beside;
+        let Some(socket) = sockets.at(place).filter(is_moved) else { return };
         for joined in socket.groups.iter_mut().filter(|joined| joined.interface == before) {
             joined.interface = bypass.device;
             // A failure shows as missing datagrams, as with any group whose membership was lost.

@@ -1,5 +1,6 @@
 //! Steering entries of an engine: asked for, answered, withdrawn.
 
+use crate::control_agent::Answer;
 use crate::engine::Engine;
 use crate::engine::entries::{Answered, CHECKS_PER_HOUSEKEEPING, give_back};
 use crate::reason::Reason;
@@ -31,12 +32,28 @@ impl Engine {
         self.apply_answers(answered);
     }
 
+    /// Waits a little for control's answers about entries that were asked for.
+    pub(crate) fn await_entries(&mut self, entries: &[Entry]) {
+        let Self { bypass: Some(bypass), .. } = self else { return };
+        let answered = bypass.entries.wait_for(entries);
+        self.apply_answers(answered);
+    }
+
     /// Removes an entry, unless another socket of this engine uses it; waits for the removal for a short time.
     pub(crate) fn unsteer(&mut self, entry: Entry) {
         let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return };
         if bypass.entries.release(entry) {
             bypass.entries.wait_for_end(&[agent.begin_to_unsteer(entry)]);
         }
+    }
+
+    /// Removes the entry of a listener of TCP; waits for the removal for a short time. Returns what is still to come of it.
+    pub(crate) fn unsteer_listener(&mut self, entry: Entry) -> Option<Answer> {
+        let Self { bypass: Some(bypass), agent: Some(agent), .. } = self else { return None };
+        let removal = agent.begin_to_unsteer(entry);
+        let is_removed = removal.wait(bypass.entries.setup_wait()).is_some();
+        bypass.entries.note_wait(is_removed);
+        (!is_removed).then_some(removal)
     }
 
     /// Gives the traffic of a socket's address back to the kernel; waits for that for a short time.

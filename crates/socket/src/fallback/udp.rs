@@ -19,8 +19,18 @@ impl Twin {
         Ok(Self(socket.into()))
     }
 
+    /// A duplicate of a program's own socket, whose flags are the program's.
+    pub(crate) fn adopt(socket: OwnedFd) -> Self {
+        Self(socket.into())
+    }
+
+    /// The peer of one that is connected.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        self.0.peer_addr().ok().map(unmapped)
+    }
+
     pub(crate) fn local(&self) -> io::Result<SocketAddr> {
-        self.0.local_addr()
+        self.0.local_addr().map(unmapped)
     }
 
     pub(crate) fn connect(&self, peer: SocketAddr) -> io::Result<()> {
@@ -130,6 +140,14 @@ fn open(address: SocketAddr, options: &UdpOptions) -> io::Result<Socket> {
         forbid_fragments(&socket, address)?;
     }
     Ok(socket)
+}
+
+/// An address of IPv4 that a socket of IPv6 shows as a mapped one, as it stands in packets.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, address.port()),
+        IpAddr::V6(_) => address,
+    }
 }
 
 fn forbid_fragments(socket: &Socket, address: SocketAddr) -> io::Result<()> {

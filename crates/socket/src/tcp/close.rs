@@ -52,7 +52,8 @@ impl Tcp<'_> {
             }
             // Control may have answered already: then the entry is removed here.
             StreamState::Opening(opening) => opening.flow().into_iter().for_each(|flow| self.unsteer_later(flow)),
-            StreamState::Lost(_) | StreamState::Failed(..) => {}
+            StreamState::HandingOver => self.engine.streams.hand_overs.close(stream, is_abort),
+            StreamState::Lost(_) | StreamState::Detour(_) | StreamState::Failed(..) => {}
             StreamState::Accelerated { id, steered } => self.close_accelerated(id, steered, is_abort),
         }
         Ok(())

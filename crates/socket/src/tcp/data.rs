@@ -8,6 +8,7 @@ use crate::tcp::active_open::opening::Opening;
 use crate::tcp::error::TcpError;
 use crate::tcp::streams::{Stream, StreamState};
 use crate::tcp::table::TcpStream;
+use rustix::io::Errno;
 use rustix::net::SendFlags;
 use sidestep_control_api::counters::Counters;
 use sidestep_stack::tcp::{ConnectionId, Error};
@@ -36,8 +37,10 @@ impl Tcp<'_> {
         match &mut streams.streams.at(stream.0)?.state {
             StreamState::Kernel(socket, _) => Ok(Found::Kernel(socket, &mut streams.shown)),
             StreamState::Lost(reason) => Err(TcpError::Lost(*reason)),
+            StreamState::Detour(_) => Err(TcpError::Stack(Error::NotConnected)),
             StreamState::Failed(error, _) => Err(*error),
             StreamState::Opening(opening) => Ok(Found::Opening(opening)),
+            StreamState::HandingOver => Err(NOT_YET),
             StreamState::Accelerated { id, .. } => match self.engine.bypass.as_mut() {
                 Some(bypass) if bypass.lost.is_none() => Ok(Found::Accelerated(bypass, &self.engine.counters, *id)),
                 bypass => Err(TcpError::Lost(bypass.and_then(|bypass| bypass.lost).unwrap_or(Reason::Revoked))),
@@ -100,6 +103,20 @@ impl Tcp<'_> {
                 }
                 Ok((count, there == 0))
             }
+            Found::Opening(_) => Err(NOT_YET),
+        }
+    }
+
+    /// Copies what can be read behind the first `skip` bytes, and leaves it to be read; 0: the peer has finished, or nothing is behind
+    /// them.
+    pub fn peek(&mut self, stream: TcpStream, skip: usize, out: &mut [u8]) -> Result<usize, TcpError> {
+        match self.find(stream)? {
+            Found::Accelerated(bypass, _, id) => {
+                let [first, second] = bypass.stack.tcp_mut().peek(id)?;
+                let unread = first.iter().chain(second).skip(skip);
+                Ok(out.iter_mut().zip(unread).map(|(out, byte)| *out = *byte).count())
+            }
+            Found::Kernel(..) => Err(TcpError::Kernel(Errno::OPNOTSUPP.raw_os_error())),
             Found::Opening(_) => Err(NOT_YET),
         }
     }

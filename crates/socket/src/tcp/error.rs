@@ -20,10 +20,13 @@ pub enum TcpError {
 }
 
 impl TcpError {
+    /// Nothing to read, no room to write, nothing to accept.
+    pub const WOULD_BLOCK: Self = Self::Stack(tcp::Error::WouldBlock);
+
     /// Not now: nothing to read, no room to write, nothing to accept.
     #[inline]
     pub fn is_would_block(self) -> bool {
-        self == Self::Stack(tcp::Error::WouldBlock) || self == Self::Kernel(Errno::AGAIN.raw_os_error())
+        self == Self::WOULD_BLOCK || self == Self::Kernel(Errno::AGAIN.raw_os_error())
     }
 
     /// The errno that a socket of Linux would give.

@@ -6,8 +6,8 @@
 
 use crate::reason::Reason;
 use crate::route_cache::{RouteCache, Stamp, query};
-use sidestep_stack::PacketHeader;
 use sidestep_stack::tcp::{ConnectionId, Outgoing};
+use sidestep_stack::{PacketHeader, Service};
 use sidestep_wire::{Addresses, protocol};
 use std::net::IpAddr;
 
@@ -60,6 +60,7 @@ impl HeaderCache {
         received: Option<&[u8]>,
     ) -> Result<&PacketHeader, Reason> {
         let addresses = &segment.flow.addresses;
+        let service = segment.service;
         let Some(id) = segment.connection else { return self.find_other(addresses, routes, device, received) };
         let stamp = routes.stamp();
         let is_known = match self.connections.get(id.index()) {
@@ -67,7 +68,7 @@ impl HeaderCache {
             _ => false,
         };
         if !is_known {
-            self.refresh(id, addresses, routes, device, received);
+            self.refresh(id, (addresses, service), routes, device, received);
         }
         match &self.connections[id.index()] {
             Some((_, cached)) => cached.header.as_ref().map_err(|reason| *reason),
@@ -79,7 +80,7 @@ impl HeaderCache {
     fn refresh(
         &mut self,
         id: ConnectionId,
-        addresses: &Addresses,
+        (addresses, service): (&Addresses, Service),
         routes: &RouteCache,
         device: u32,
         received: Option<&[u8]>,
@@ -87,11 +88,12 @@ impl HeaderCache {
         if self.connections.len() <= id.index() {
             self.connections.resize_with(id.index() + 1, || None);
         }
-        let mut cached = self.look_up(addresses, routes, device);
+        let mut cached = self.look_up(addresses, service, routes, device);
         let before = self.mtu(id);
         if cached.header.as_ref().is_err_and(|reason| is_undecided(*reason)) {
             let last = self.known(id).cloned();
-            let header = last.or_else(|| received.and_then(|frame| answering(frame, addresses, routes, device)));
+            let answering = || received.and_then(|frame| answering(frame, addresses, routes, device));
+            let header = last.or_else(|| Some(answering()?.with(service)));
             cached.header = header.ok_or(Reason::RouteUnknown).or(cached.header);
         }
         self.connections[id.index()] = Some((id, cached));
@@ -113,12 +115,12 @@ impl HeaderCache {
         let place = match self.others.iter().position(|(known, _)| known == addresses) {
             Some(place) => place,
             None => {
-                let cached = self.look_up(addresses, routes, device);
+                let cached = self.look_up(addresses, Service::default(), routes, device);
                 self.insert_other(*addresses, cached)
             }
         };
         if self.others[place].1.stamp != stamp {
-            self.others[place].1 = self.look_up(addresses, routes, device);
+            self.others[place].1 = self.look_up(addresses, Service::default(), routes, device);
         }
         let header = &mut self.others[place].1.header;
         if header.as_ref().is_err_and(|reason| is_undecided(*reason))
@@ -139,7 +141,7 @@ impl HeaderCache {
         self.victim
     }
 
-    fn look_up(&mut self, addresses: &Addresses, routes: &RouteCache, device: u32) -> CachedHeader {
+    fn look_up(&mut self, addresses: &Addresses, service: Service, routes: &RouteCache, device: u32) -> CachedHeader {
         let query = query(addresses.destination(), Some(addresses.source()), None, device);
         let (stamp, found) = routes.resolve(&query, device);
         let neighbour = match &found {
@@ -149,9 +151,8 @@ impl HeaderCache {
         if let Some(neighbour) = neighbour.filter(|known| self.asked.len() < ASKED_MAX && !self.asked.contains(known)) {
             self.asked.push(neighbour);
         }
-        let header = found
-            .map_err(|detour| detour.reason)
-            .and_then(|route| PacketHeader::along(&route, *addresses, protocol::TCP).map_err(|_| Reason::RouteUnknown));
+        let along = |route| PacketHeader::along(&route, *addresses, protocol::TCP).map_err(|_| Reason::RouteUnknown);
+        let header = found.map_err(|detour| detour.reason).and_then(along).map(|header| header.with(service));
         CachedHeader { stamp, header }
     }
 
@@ -166,6 +167,15 @@ impl HeaderCache {
         let new: Vec<_> = std::mem::take(asked).into_iter().filter(is_new).take(ASKED_MAX - told.len()).collect();
         told.extend(new.iter().map(|neighbour| (*neighbour, now_ns)));
         new
+    }
+
+    /// The program has chosen other fields of the IP header for a connection.
+    pub(crate) fn set_service(&mut self, id: ConnectionId, service: Service) {
+        if let Some(Some((known, CachedHeader { header: Ok(header), .. }))) = self.connections.get_mut(id.index())
+            && *known == id
+        {
+            header.set_service(service);
+        }
     }
 
     /// The MTU of a connection's path, once it is known.

@@ -111,7 +111,7 @@ impl Engine {
         let streams = self.streams.streams.iter_mut();
         let held = streams.filter_map(|(_, stream)| match stream.state {
             StreamState::Accelerated { id, .. } => Some(id),
-            StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
+            _ => None,
         });
         held.collect()
     }

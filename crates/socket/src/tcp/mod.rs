@@ -58,6 +58,7 @@ mod close;
 mod data;
 mod error;
 mod events;
+mod hand_over;
 pub(crate) mod handles;
 pub(crate) mod header_cache;
 mod icmp;
@@ -73,7 +74,9 @@ pub(crate) mod streams;
 pub(crate) mod table;
 
 pub use error::TcpError;
+pub use hand_over::HandOver;
 pub use lost::Lost;
+pub use passive_open::holding::Answering;
 pub use profile::profile;
 pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};

@@ -38,6 +38,8 @@ impl Tcp<'_> {
             Ok(Found::Kernel(socket, _)) => of_kernel(socket),
             Ok(Found::Opening(_)) => Ok(Readiness::NONE),
             Err(TcpError::Refused(error)) => Err(error.into()),
+            // On its way to the kernel.
+            Err(error) if error.is_would_block() => Ok(Readiness::NONE),
             // Lost, or failed.
             Err(_) => Ok(Readiness::READABLE | Readiness::HANGUP | Readiness::ERROR),
         }
@@ -53,6 +55,7 @@ impl Tcp<'_> {
             Ok(Found::Kernel(socket, _)) => Ok(socket.take_error()?.map(TcpError::from)),
             Ok(Found::Opening(_)) => Ok(None),
             Err(lost @ TcpError::Lost(_)) => Ok(Some(lost)),
+            Err(error) if error.is_would_block() => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -71,6 +74,7 @@ impl Tcp<'_> {
     pub fn set_options(&mut self, stream: TcpStream, options: Options) -> Result<(), TcpError> {
         match self.find(stream)? {
             Found::Accelerated(bypass, counters, id) => {
+                bypass.headers.set_service(id, options.service);
                 Ok(bypass.with_tcp(counters, |tcp, now, output| tcp.set_options(now, id, options, output))?)
             }
             Found::Kernel(socket, _) => Ok(apply(socket, &options)?),
@@ -95,10 +99,32 @@ impl Tcp<'_> {
         self.check()?;
         let best = self.engine.best_path();
         match self.engine.streams.streams.at(stream.0)?.state {
-            StreamState::Kernel(_, reason) | StreamState::Lost(reason) => Ok(Path::Kernel(reason)),
+            StreamState::Kernel(_, reason) | StreamState::Lost(reason) | StreamState::Detour(reason) => {
+                Ok(Path::Kernel(reason))
+            }
             StreamState::Opening(_) => Ok(Path::Kernel(Reason::Opening)),
             StreamState::Failed(error, _) => Err(error),
-            StreamState::Accelerated { .. } => Ok(best),
+            StreamState::Accelerated { .. } | StreamState::HandingOver => Ok(best),
+        }
+    }
+
+    /// Returns whether the kernel has taken the connection over from the stack.
+    pub fn is_handed_over(&mut self, stream: TcpStream) -> bool {
+        let stream = self.engine.streams.streams.at(stream.0);
+        stream.is_ok_and(|stream| matches!(stream.state, StreamState::Kernel(_, Reason::HandedOver)))
+    }
+
+    /// Returns whether a hand-over has begun that control has not answered yet: calls on the stream would block until then.
+    pub fn is_handing_over(&mut self, stream: TcpStream) -> bool {
+        self.engine.streams.streams.at(stream.0).is_ok_and(|stream| matches!(stream.state, StreamState::HandingOver))
+    }
+
+    /// The reason why a connection of [`Tcp::connect_beside`] did not begin: the caller connects its own socket.
+    pub fn detour(&mut self, stream: TcpStream) -> Result<Option<Reason>, TcpError> {
+        self.check()?;
+        match self.engine.streams.streams.at(stream.0)?.state {
+            StreamState::Detour(reason) => Ok(Some(reason)),
+            _ => Ok(None),
         }
     }
 

@@ -10,7 +10,7 @@ use crate::tcp::active_open::opening::{Opening, now_ns};
 use crate::tcp::streams::{Steered, Stream, StreamState};
 use crate::tcp::table::{TcpEvent, TcpStream};
 use sidestep_control_api::message::Protocol;
-use sidestep_stack::tcp::State;
+use sidestep_stack::tcp::{Options, State};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -47,8 +47,7 @@ impl Tcp<'_> {
                 agent.report(format!("tcp {} to {}", stream.local, stream.remote), Reason::QueueElsewhere.code());
             }
             if let Some(options) = options {
-                let again = Opening::new(stream.asked, options, now_ns);
-                stream.state = StreamState::Opening(Box::new(with_port(again, stream, steered)));
+                stream.state = StreamState::Opening(Box::new(anew(stream, options, steered, now_ns)));
                 streams.opening.push_back(TcpStream(key));
             } else {
                 entry.into_iter().for_each(|entry| streams.released.note(entry.local().port()));
@@ -58,8 +57,10 @@ impl Tcp<'_> {
     }
 }
 
-/// With the socket that holds the port, where the program has named one.
-fn with_port(mut opening: Opening, stream: &Stream, steered: Option<Steered>) -> Opening {
+/// The begin of a connection whose SYN nobody has answered, with the socket that holds its port where the program has named one.
+pub(super) fn anew(stream: &Stream, options: Options, steered: Option<Steered>, now_ns: u64) -> Opening {
+    let mut opening = Opening::new(stream.asked, options, now_ns);
+    opening.is_beside = stream.is_beside;
     let is_named = stream.asked.is_some_and(|asked| asked.port() != 0);
     let twin = steered.filter(|_| is_named).and_then(|steered| Arc::into_inner(steered.twin));
     twin.into_iter().for_each(|twin| opening.hold(twin));

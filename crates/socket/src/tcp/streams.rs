@@ -7,6 +7,10 @@ use crate::tcp::active_open::opening::Opening;
 use crate::tcp::active_open::ports::Ports;
 use crate::tcp::error::TcpError;
 use crate::tcp::events::EventQueue;
+use crate::tcp::hand_over::pending::HandOvers;
+use crate::tcp::hand_over::twins::OwnTwin;
+use crate::tcp::passive_open::ending::Ending;
+use crate::tcp::passive_open::holding::Holding;
 use crate::tcp::passive_open::pending::{Pending, Reacceleration};
 use crate::tcp::table::{Table, TcpEvent, TcpListener, TcpStream};
 use sidestep_control_api::message::Entry;
@@ -22,10 +26,14 @@ pub(crate) enum StreamState {
     Opening(Box<Opening>),
     /// Past the kernel. Without a steering entry of its own its port is one that control has reserved.
     Accelerated { id: ConnectionId, steered: Option<Steered> },
+    /// On its way to the kernel.
+    HandingOver,
     /// By the kernel's socket, for a reason.
     Kernel(socket2::Socket, Reason),
     /// Ended with the path past the kernel that carried it.
     Lost(Reason),
+    /// Did not begin, because there is no path past the kernel: the caller connects its own socket.
+    Detour(Reason),
     /// Failed to begin, with the error; true once the program was told.
     Failed(TcpError, bool),
 }
@@ -47,7 +55,11 @@ pub(crate) struct Stream {
     pub(crate) remote: SocketAddr,
     /// The local end that the program has asked for.
     pub(crate) asked: Option<SocketAddr>,
+    /// The kernel twin is the program's own socket, which it connects where there is no path past the kernel.
+    pub(crate) is_beside: bool,
     pub(crate) state: StreamState,
+    /// The kernel socket that the program knows it by.
+    pub(crate) twin: Option<OwnTwin>,
 }
 
 #[derive(Debug)]
@@ -56,6 +68,9 @@ pub(crate) struct Listener {
     pub(crate) options: Options,
     pub(crate) twin: Arc<Twin>,
     pub(crate) kernel: KernelListener,
+    /// The twin is the program's own socket, which it accepts from.
+    pub(crate) is_beside: bool,
+    /// Of the stack.
     pub(crate) backlog: usize,
     /// Past the kernel.
     pub(crate) id: Option<ListenerId>,
@@ -64,8 +79,12 @@ pub(crate) struct Listener {
     pub(crate) detour: Option<Reason>,
     /// The request to control for a steering entry.
     pub(crate) pending: Option<Pending>,
+    /// SYNs wait for their answers, until then: CLOCK_MONOTONIC.
+    pub(crate) held_until_ns: Option<u64>,
     /// Control has withdrawn its entry, and its connections have none of their own yet.
     pub(crate) drops_syns: bool,
+    /// Streams that were accepted before the program has asked for them, as they had to be handed over.
+    pub(crate) accepted: VecDeque<TcpStream>,
     /// True if the kernel may have a connection.
     pub(crate) is_twin_ready: bool,
     /// True if the control agent tells when it has; else every accept looks.
@@ -84,6 +103,8 @@ pub(crate) struct ClosedConnection {
 pub(crate) struct Streams {
     pub(crate) streams: Table<Stream>,
     pub(crate) listeners: Table<Listener>,
+    /// Twins of closed listeners that listen on for a moment.
+    pub(crate) ending: Vec<Ending>,
     pub(crate) closed: Vec<ClosedConnection>,
     /// The place in `closed` where the next look begins.
     pub(crate) next_closed: usize,
@@ -94,10 +115,12 @@ pub(crate) struct Streams {
     /// The bytes of a kernel socket that a read by reference shows.
     pub(crate) shown: Vec<u8>,
     pub(crate) reacceleration: Reacceleration,
+    pub(crate) holding: Holding,
     /// Connections that have not begun, in the order of the next look.
     pub(crate) opening: VecDeque<TcpStream>,
     /// For connections from here.
     pub(crate) ports: Ports,
+    pub(crate) hand_overs: HandOvers,
 }
 
 impl Streams {
@@ -114,7 +137,7 @@ impl Streams {
     pub(crate) fn steered_by(&mut self, listener: TcpListener) -> Vec<&mut Steered> {
         let accepted = self.streams.iter_mut().filter_map(|(_, stream)| match &mut stream.state {
             StreamState::Accelerated { steered, .. } => steered.as_mut(),
-            StreamState::Opening(_) | StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => None,
+            _ => None,
         });
         let closed = self.closed.iter_mut().map(|ClosedConnection { steered, .. }| steered);
         accepted.chain(closed).filter(|steered| steered.listener == Some(listener)).collect()
@@ -126,7 +149,9 @@ impl Streams {
         self.closed.clear();
         self.next_closed = 0;
         self.reacceleration.forget();
+        self.holding = Holding::default();
         self.ports = Ports::default();
+        self.hand_overs.forget_tuples();
         for (_, listener) in self.listeners.iter_mut() {
             (listener.id, listener.entry, listener.detour) = (None, None, Some(reason));
             listener.pending = None;
@@ -142,7 +167,12 @@ impl Streams {
                     self.events.push(TcpEvent::Stream(TcpStream(key)));
                 }
                 StreamState::Opening(opening) => opening.stopped = Some(reason),
-                StreamState::Kernel(..) | StreamState::Lost(_) | StreamState::Failed(..) => {}
+                // What becomes of one on its way control says.
+                StreamState::HandingOver
+                | StreamState::Kernel(..)
+                | StreamState::Lost(_)
+                | StreamState::Detour(_)
+                | StreamState::Failed(..) => {}
             }
         }
     }

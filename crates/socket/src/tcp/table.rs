@@ -38,7 +38,19 @@ pub(crate) fn is_token(number: u64) -> bool {
     number & TOKEN_BIT != 0
 }
 
+impl TcpStream {
+    /// Its place among those of its engine: a small number, which a later stream has when this one is closed.
+    pub fn place(self) -> usize {
+        self.0.place as usize
+    }
+}
+
 impl TcpListener {
+    /// Its place among those of its engine, as [`TcpStream::place`].
+    pub fn place(self) -> usize {
+        self.0.place as usize
+    }
+
     pub(crate) fn token(self) -> u64 {
         TOKEN_BIT | u64::from(self.0.generation & 0x7fff_ffff) << 32 | u64::from(self.0.place)
     }

@@ -28,6 +28,9 @@ impl Engine {
     fn try_to_accelerate(&mut self, place: usize) -> Result<(), Reason> {
         let Self { sockets, bypass, .. } = self;
         let (Some(bypass), Some(socket)) = (bypass.as_mut(), sockets.at(place)) else { return Err(Reason::Revoked) };
+        if socket.is_left {
+            return Err(Reason::Released);
+        }
         let entries = wanted(bypass, socket)?;
         enter(bypass, socket, place)?;
         for entry in entries {
@@ -48,6 +51,13 @@ impl Engine {
         let handle = self.sockets.handle(place);
         let Self { sockets, bypass, agent: Some(agent), .. } = self else { return };
         let Some(socket) = sockets.at(place) else { return };
+        if socket.is_beside {
+            // The program reads its own socket.
+            let twin = std::os::fd::AsFd::as_fd(&socket.twin);
+            socket.is_twin_watched = agent.watch_for_errors(twin, handle.number()).is_ok();
+            socket.is_twin_ready = false;
+            return;
+        }
         let is_asked = |entry| bypass.as_ref().is_some_and(|bypass| bypass.entries.is_asked(entry));
         let is_steered = socket.detour.is_none() && socket.groups.iter().all(|joined| joined.steered.is_ok());
         let is_accelerated = is_steered && !socket.entries().any(is_asked);
@@ -83,6 +93,7 @@ impl Engine {
             (Storage::Frame(frame), Some(bypass)) => bypass.link.release(frame),
             (Storage::Frame(_), None) => {}
             (Storage::Buffer(number), _) => self.buffers.give(number),
+            (Storage::Copy(_), _) => {}
         }
     }
 }
@@ -100,6 +111,8 @@ fn wanted(bypass: &Bypass, socket: &Socket) -> Result<Vec<Entry>, Reason> {
     Ok(match (socket.peer, local) {
         // What is sent to a group is steered when it is joined.
         _ if local.ip().is_multicast() => Vec::new(),
+        // Of several sockets at one port the kernel selects the receiver of what is sent to this host.
+        (None, _) if socket.is_beside && socket.options.reuse_address => Vec::new(),
         // Who is connected receives from its peer alone, and a group sends nothing.
         (Some(peer), _) if peer.ip().is_multicast() => Vec::new(),
         (Some(remote), _) => {
@@ -124,8 +137,8 @@ fn enter(bypass: &mut Bypass, socket: &mut Socket, place: usize) -> Result<(), R
     }
     let bind = Bind {
         only_v6: socket.options.only_v6,
-        shares_port: socket.options.reuse_port,
-        takes_all_groups: false,
+        shares_port: socket.options.reuse_port || socket.is_beside && socket.options.reuse_address,
+        takes_all_groups: socket.options.multicast_all,
         ..Bind::new(socket.local)
     };
     let id = udp.bind(&bind).map_err(|_| Reason::TooManyEntries)?;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// Ports that the kernel is asked for until what comes to one comes by a queue of ours.
-const PORT_TRIES: usize = 256;
+pub(crate) const PORT_TRIES: usize = 256;
 
 impl Engine {
     /// Binds a UDP socket. The kernel decides whether it may, and gives the port where `address` has none; a group's address
@@ -46,19 +46,13 @@ impl Engine {
             let local = twin.local()?;
             Ok((twin, local))
         };
-        let is_good = |local: SocketAddr| {
-            let toward =
-                self.bypass.as_ref().map(|bypass| (bypass, bypass.queues.toward(Protocol::Udp, peer, local.ip())));
-            let Some((bypass, Ok(Some(toward)))) = toward else { return true };
-            bypass.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
-        };
         // Memory until the end: a port that was let go would be given again.
         let mut others = Vec::new();
         let twin = loop {
             let (twin, local) = open().map_err(|error| {
                 failed(&error).next(format!("see the route: ip route get {}", peer.ip())).errno(error.raw_os_error())
             })?;
-            if others.len() == PORT_TRIES || is_good(local) {
+            if others.len() == PORT_TRIES || self.is_good_port(local, peer) {
                 break twin;
             }
             others.push(twin);
@@ -66,11 +60,29 @@ impl Engine {
         self.insert(twin, Some(peer), options).map_err(|error| failed(&error))
     }
 
+    /// Returns whether datagrams of a peer to this address come by a queue of ours, or none of its ports is better.
+    pub(crate) fn is_good_port(&self, local: SocketAddr, peer: SocketAddr) -> bool {
+        let toward = self.bypass.as_ref().map(|bypass| (bypass, bypass.queues.toward(Protocol::Udp, peer, local.ip())));
+        let Some((bypass, Ok(Some(toward)))) = toward else { return true };
+        bypass.queues.has_port(Some(&toward), local.port()) || !toward.depends_on_port()
+    }
+
     /// A new socket over its twin.
     fn insert(&mut self, twin: Twin, peer: Option<SocketAddr>, options: &UdpOptions) -> Result<Handle, Problem> {
+        self.insert_over(twin, peer, options, false)
+    }
+
+    pub(crate) fn insert_over(
+        &mut self,
+        twin: Twin,
+        peer: Option<SocketAddr>,
+        options: &UdpOptions,
+        is_beside: bool,
+    ) -> Result<Handle, Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed("it has no place", why);
         let local = twin.local().map_err(|error| failed(&error))?;
         if options.multicast_out == MulticastOut::Engine
+            && !is_beside
             && let Some(bypass) = &self.bypass
         {
             // Without an address on the interface the kernel chooses the interface for what it sends.
@@ -78,6 +90,10 @@ impl Engine {
         }
         let socket = Socket {
             twin,
+            is_beside,
+            is_left: false,
+            shares_groups: false,
+            queued_bytes: 0,
             local,
             peer,
             options: *options,

@@ -10,6 +10,8 @@ pub(crate) enum Storage {
     Frame(Received),
     /// In a buffer, as the kernel's socket delivered them or because several sockets get them.
     Buffer(u16),
+    /// In memory of its own: for a program's own socket, whose receive buffer may hold more than the link.
+    Copy(Box<[u8]>),
 }
 
 /// A datagram that came. It must be given back to its engine: [`crate::Engine::release`] or [`crate::Engine::reply`].
@@ -28,7 +30,16 @@ pub struct Datagram {
     pub(crate) hardware_ns: Option<u64>,
 }
 
+/// Bytes beside its payload that a datagram counts for in a receive buffer: about as many as in the kernel (`struct sk_buff`, headers).
+pub(crate) const OVERHEAD_BYTES: usize = 512;
+
 impl Datagram {
+    /// Bytes that it counts for in a receive buffer.
+    #[inline]
+    pub(crate) fn cost(&self) -> usize {
+        self.len as usize + OVERHEAD_BYTES
+    }
+
     /// The sender's address and port.
     #[inline]
     pub fn source(&self) -> SocketAddr {

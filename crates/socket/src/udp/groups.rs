@@ -6,13 +6,14 @@ use crate::reason::{Path, Reason};
 use crate::udp::accelerate::join;
 use crate::udp::socket::{Handle, Joined};
 use sidestep_control_api::message::Entry;
+use sidestep_stack::udp::{SocketId, TableError, Udp};
 use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 
 impl Engine {
     /// Joins a group on an interface (0: the engine's), from everyone or from one `source`; returns the path by which its datagrams
     /// come. Each packet goes to one program: others on this host no longer see a group that is steered here. Control is
-    /// waited for as in [`Engine::bind`].
+    /// waited for as in [`Engine::bind`]. A program's own socket ([`Engine::bind_beside`]) has joined it already, and leaves it itself.
     pub fn join(
         &mut self,
         handle: Handle,
@@ -24,11 +25,15 @@ impl Engine {
         let place = self.place(handle).map_err(|error| failed(&error))?;
         let interface = if interface == 0 { self.interface() } else { interface };
         let socket = self.sockets.at(place).ok_or_else(|| failed(&Error::NotOpen))?;
-        socket.twin.join(group, interface, source).map_err(|error| {
-            let next = "give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up";
-            failed(&error).next(next).errno(error.raw_os_error())
-        })?;
+        if !socket.is_beside {
+            socket.twin.join(group, interface, source).map_err(|error| {
+                let next = "give a group of 224.0.0.0/4 or ff00::/8 and an interface that is up";
+                failed(&error).next(next).errno(error.raw_os_error())
+            })?;
+        }
+        let shares_groups = socket.shares_groups;
         let steered = match self.best_path() {
+            _ if shares_groups => Err(Reason::GroupShared),
             Path::Accelerated { .. } => self.join_past_kernel(place, group, interface, source),
             Path::Kernel(reason) => Err(reason),
         };
@@ -73,6 +78,52 @@ impl Engine {
         Ok(())
     }
 
+    /// Leaves the groups of a socket to the kernel, for good: other programs have its port, too.
+    pub fn share_groups(&mut self, handle: Handle) -> Result<(), Error> {
+        let place = self.place(handle)?;
+        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        socket.shares_groups = true;
+        let mut entries = Vec::new();
+        for joined in &mut socket.groups {
+            entries.extend(joined.steered.ok());
+            joined.steered = Err(Reason::GroupShared);
+        }
+        entries.into_iter().for_each(|entry| self.unsteer(entry));
+        self.count_sockets();
+        Ok(())
+    }
+
+    /// The number of a socket's groups that are steered, or asked to be.
+    pub fn steered_groups(&mut self, handle: Handle) -> Result<usize, Error> {
+        let place = self.place(handle)?;
+        let socket = self.sockets.at(place).ok_or(Error::NotOpen)?;
+        Ok(socket.groups.iter().filter(|joined| joined.steered.is_ok()).count())
+    }
+
+    /// Receives nothing from a source of a group that was joined from everyone. The twin is the caller's to tell.
+    pub fn block(&mut self, handle: Handle, group: IpAddr, interface: u32, source: IpAddr) -> Result<(), Error> {
+        self.with_member(handle, |stack, id| stack.block_source(id, group, interface, source))
+    }
+
+    /// Receives from a source again.
+    pub fn unblock(&mut self, handle: Handle, group: IpAddr, interface: u32, source: IpAddr) -> Result<(), Error> {
+        self.with_member(handle, |stack, id| stack.unblock_source(id, group, interface, source))
+    }
+
+    fn with_member(
+        &mut self,
+        handle: Handle,
+        change: impl FnOnce(&mut Udp, SocketId) -> Result<(), TableError>,
+    ) -> Result<(), Error> {
+        let place = self.place(handle)?;
+        let Self { sockets, bypass, .. } = self;
+        if let (Some(bypass), Some(id)) = (bypass, sockets.at(place).and_then(|socket| socket.id)) {
+            // Of a group that is not in the stack nothing comes past the kernel.
+            let _ = change(bypass.stack.udp(), id);
+        }
+        Ok(())
+    }
+
     pub(crate) fn leave_all(&mut self, place: usize) {
         let groups = self.sockets.at(place).map(|socket| std::mem::take(&mut socket.groups)).unwrap_or_default();
         for joined in groups {
@@ -95,7 +146,7 @@ impl Engine {
                 None => bypass.stack.udp().leave(id, group, interface),
             };
         }
-        socket.twin.leave(group, interface, source)
+        if socket.is_beside { Ok(()) } else { socket.twin.leave(group, interface, source) }
     }
 
     /// Steers groups that a socket has joined in the stack already, and that are not steered.
@@ -103,7 +154,7 @@ impl Engine {
         let groups = self.sockets.at(place).map(|socket| socket.groups.len()).unwrap_or_default();
         for number in 0..groups {
             let Self { sockets, bypass: Some(bypass), .. } = self else { return };
-            let Some(socket) = sockets.at(place) else { return };
+            let Some(socket) = sockets.at(place).filter(|socket| !socket.shares_groups) else { return };
             let Joined { group, interface, source, steered } = socket.groups[number];
             let vlan = match (steered, socket.id) {
                 (Ok(_), _) => continue,

@@ -64,6 +64,15 @@ impl Inbox<'_> {
     #[cold]
     fn copy(&mut self, parsed: &Parsed<'_>, bytes: &[u8], socket: usize) {
         let unread = self.sockets.at(socket).map_or(usize::MAX, |socket| socket.queue.len());
+        if let Some(receiver) = self.sockets.at(socket).filter(|socket| socket.is_beside) {
+            if !receiver.has_buffer() {
+                return drop_unread(Some(receiver), self.counters);
+            }
+            receiver.statistics.received += 1;
+            self.counters.add(Counter::Delivered, 1);
+            let copy = Storage::Copy(bytes[parsed.payload.clone()].into());
+            return self.sockets.push(socket, self.datagram(parsed, copy, 0, None));
+        }
         let has_place = Room::of(COPIES_MAX).has_place(self.buffers.held() + 1, unread);
         let Some(number) = has_place.then(|| self.buffers.take()).flatten() else {
             return drop_unread(self.sockets.at(socket), self.counters);
@@ -73,10 +82,9 @@ impl Inbox<'_> {
         let datagram = self.datagram(parsed, Storage::Buffer(number), 0, None);
         self.counters.add(Counter::Delivered, 1);
         match self.sockets.at(socket) {
-            Some(socket) => {
-                socket.statistics.received += 1;
-                socket.queue.push_back(datagram);
-                self.sockets.queued += 1;
+            Some(receiver) => {
+                receiver.statistics.received += 1;
+                self.sockets.push(socket, datagram);
             }
             None => self.buffers.give(number),
         }

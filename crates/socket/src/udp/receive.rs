@@ -23,10 +23,7 @@ impl Engine {
             self.poll_stack(true);
             self.poll_link();
         }
-        if self.sockets.queued != 0
-            && let Some(datagram) = self.sockets.at(place).and_then(|socket| socket.queue.pop_front())
-        {
-            self.sockets.queued -= 1;
+        if let Some(datagram) = self.sockets.pop(place) {
             return Ok(Some(datagram));
         }
         for _ in 0..FRAMES_PER_CALL {
@@ -52,20 +49,20 @@ impl Engine {
 
     /// The bytes of a datagram, where they are.
     #[inline]
-    pub fn payload(&self, datagram: &Datagram) -> &[u8] {
+    pub fn payload<'a>(&'a self, datagram: &'a Datagram) -> &'a [u8] {
         let (start, end) = (datagram.start as usize, (datagram.start + datagram.len) as usize);
         let bytes = match (&datagram.storage, &self.bypass) {
             (Storage::Frame(frame), Some(bypass)) => bypass.link.bytes(frame),
             (Storage::Frame(_), None) => &[],
             (Storage::Buffer(number), _) => self.buffers.bytes(*number),
+            (Storage::Copy(bytes), _) => bytes,
         };
         bytes.get(start..end).unwrap_or_default()
     }
 
     /// Drops all unread datagrams.
     pub(crate) fn drop_unread(&mut self) {
-        let unread: Vec<Datagram> =
-            self.sockets.iter_mut().flat_map(|(_, socket)| std::mem::take(&mut socket.queue)).collect();
+        let unread: Vec<Datagram> = self.sockets.iter_mut().flat_map(|(_, socket)| socket.take_queue()).collect();
         self.sockets.queued = 0;
         unread.into_iter().for_each(|datagram| self.release(datagram));
     }
@@ -78,18 +75,27 @@ impl Engine {
 
     /// Keeps a datagram for its socket, unless that has its share of unread ones.
     pub(crate) fn queue(&mut self, owner: usize, datagram: Datagram) {
-        let refused = match (&self.bypass, self.sockets.at(owner)) {
+        let Self { bypass, sockets, .. } = self;
+        let kept = match (bypass.as_ref(), sockets.at(owner).filter(|socket| socket.has_buffer())) {
             (Some(bypass), Some(socket)) if bypass.rooms.has_place(&bypass.link, &datagram, socket.queue.len()) => {
-                socket.queue.push_back(datagram);
-                self.sockets.queued += 1;
-                return;
-            }
-            (_, socket) => {
-                drop_unread(socket, &self.counters);
                 datagram
             }
+            (Some(_), Some(socket)) if socket.is_beside => self.copied(datagram),
+            _ => {
+                drop_unread(self.sockets.at(owner), &self.counters);
+                return self.release(datagram);
+            }
         };
-        self.release(refused);
+        self.sockets.push(owner, kept);
+    }
+
+    /// A datagram that leaves its frame, of which there are few.
+    #[cold]
+    fn copied(&mut self, datagram: Datagram) -> Datagram {
+        let storage = Storage::Copy(self.payload(&datagram).into());
+        let copy = Datagram { storage, start: 0, ..datagram };
+        self.give_back(datagram.storage);
+        copy
     }
 
     /// Takes a datagram of the kernel twin, when none has come past the kernel.
@@ -98,7 +104,7 @@ impl Engine {
         self.poll_stack(false);
         self.poll_link();
         let socket = self.sockets.at(place)?;
-        if !socket.is_twin_ready && socket.is_twin_watched {
+        if socket.is_beside || !socket.is_twin_ready && socket.is_twin_watched {
             return None;
         }
         self.receive_by_kernel(place)

@@ -168,6 +168,7 @@ impl Engine {
                 self.buffers.give(number);
                 sent
             }
+            Storage::Copy(bytes) => self.send_to(handle, &bytes, source),
         }
     }
 
@@ -213,13 +214,11 @@ impl Engine {
             return self.flush();
         }
         let payload = bypass.link.buffer(&frame).get(start..start + len).unwrap_or_default();
-        let sent = sockets.at(place).map(|socket| {
-            socket.statistics.sent_by_kernel += 1;
-            socket.twin.send(payload, to)
-        });
+        let sent = sockets.at(place).map(|socket| send_by_twin(socket, payload, to, destination));
         bypass.link.discard(frame);
+        sent.unwrap_or(Ok(()))?;
         self.counters.add(Counter::KernelSends, 1);
-        sent.unwrap_or(Ok(())).map_err(SendError::from)
+        Ok(())
     }
 
     fn send_by_kernel(
@@ -340,7 +339,11 @@ fn resolve(bypass: &Bypass, socket: &Socket, to: SocketAddr) -> (Stamp, Result<H
     }
     let local = socket.local.ip();
     let source = Some(local).filter(|local| !local.is_unspecified() && !local.is_multicast());
-    let interface = (is_group && socket.options.multicast_out == MulticastOut::Engine).then_some(bypass.device);
+    let interface = match socket.options.multicast_out {
+        MulticastOut::Engine if is_group => Some(bypass.device),
+        MulticastOut::Interface(interface) if is_group => Some(interface),
+        _ => None,
+    };
     let scope = match to {
         SocketAddr::V6(to) if to.scope_id() != 0 => Some(to.scope_id()),
         _ => None,
@@ -413,6 +416,9 @@ fn send_by_twin(
     to: Option<SocketAddr>,
     destination: SocketAddr,
 ) -> Result<(), SendError> {
+    if socket.is_beside {
+        return Err(SendError::Beside);
+    }
     let sent = socket.twin.send(payload, to);
     if let Err(error) = &sent
         && error.raw_os_error() == Some(rustix::io::Errno::MSGSIZE.raw_os_error())

@@ -27,6 +27,11 @@ impl Handle {
         u64::from(self.generation) << 32 | u64::from(self.place)
     }
 
+    /// Its place among those of its engine: a small number, which a later socket has when this one is closed.
+    pub fn place(self) -> usize {
+        self.place as usize
+    }
+
     /// The handle of a number. One that never was is refused when it is used.
     pub fn of_number(number: u64) -> Self {
         Self { place: number as u32, generation: (number >> 32) as u32 }
@@ -61,6 +66,12 @@ pub(crate) struct Joined {
 #[derive(Debug)]
 pub(crate) struct Socket {
     pub(crate) twin: Twin,
+    /// The twin is the program's own socket, which it reads and sends by itself.
+    pub(crate) is_beside: bool,
+    /// The program's own socket receives and sends everything from now on.
+    pub(crate) is_left: bool,
+    /// Its groups are the kernel's, as other programs have its port, too.
+    pub(crate) shares_groups: bool,
     pub(crate) local: SocketAddr,
     pub(crate) peer: Option<SocketAddr>,
     pub(crate) options: UdpOptions,
@@ -72,6 +83,8 @@ pub(crate) struct Socket {
     pub(crate) groups: Vec<Joined>,
     pub(crate) flows: Flows,
     pub(crate) queue: VecDeque<Datagram>,
+    /// What the queue counts against the receive buffer of a program's own socket.
+    pub(crate) queued_bytes: usize,
     /// True if the kernel's socket may have something.
     pub(crate) is_twin_ready: bool,
     /// True if the control agent tells when it has; else every receive looks.
@@ -81,6 +94,25 @@ pub(crate) struct Socket {
 }
 
 impl Socket {
+    /// Returns whether a datagram fits into the receive buffer of the program's own socket. As in the kernel, one that begins within it
+    /// does (__udp_enqueue_schedule_skb, linux/net/ipv4/udp.c).
+    #[inline]
+    pub(crate) fn has_buffer(&self) -> bool {
+        !self.is_beside || self.options.receive_buffer == 0 || self.queued_bytes <= self.options.receive_buffer as usize
+    }
+
+    /// Returns whether nothing is steered to it, because it shares its port with others and is in no group.
+    pub(crate) fn leaves_port(&self) -> bool {
+        let is_shared = self.is_beside && self.options.reuse_address && self.peer.is_none();
+        is_shared && self.groups.is_empty() && !self.local.ip().is_multicast()
+    }
+
+    /// Takes all that is unread.
+    pub(crate) fn take_queue(&mut self) -> VecDeque<Datagram> {
+        self.queued_bytes = 0;
+        std::mem::take(&mut self.queue)
+    }
+
     /// The steering entries of the socket, those asked for included.
     pub(crate) fn entries(&self) -> impl Iterator<Item = Entry> {
         self.entries.iter().copied().chain(self.groups.iter().filter_map(|joined| joined.steered.ok()))
@@ -93,6 +125,8 @@ pub(crate) struct Sockets {
     places: Vec<(u32, Option<Socket>)>,
     /// Datagrams in the queues of all.
     pub(crate) queued: usize,
+    /// Sockets that datagrams have come for, for an engine that is observed.
+    pub(crate) filled: Option<Vec<Handle>>,
 }
 
 impl Sockets {
@@ -114,9 +148,38 @@ impl Sockets {
         self.places.get_mut(place)?.1.as_mut()
     }
 
+    pub(crate) fn get(&self, place: usize) -> Option<&Socket> {
+        self.places.get(place)?.1.as_ref()
+    }
+
     pub(crate) fn twin(&self, handle: Handle) -> Result<&Twin, Error> {
         let place = self.place(handle)?;
         self.places[place].1.as_ref().map(|socket| &socket.twin).ok_or(Error::NotOpen)
+    }
+
+    /// Puts a datagram into a socket's queue.
+    pub(crate) fn push(&mut self, place: usize, datagram: Datagram) {
+        let Some((generation, Some(socket))) = self.places.get_mut(place) else { return };
+        socket.queued_bytes += datagram.cost();
+        socket.queue.push_back(datagram);
+        self.queued += 1;
+        let handle = Handle { place: place as u32, generation: *generation };
+        // Each datagram is news, as for an edge-triggered epoll; a burst of them is told once.
+        let filled = self.filled.iter_mut().filter(|filled| filled.last() != Some(&handle));
+        filled.for_each(|filled| filled.push(handle));
+    }
+
+    /// Takes the oldest datagram out of a socket's queue.
+    #[inline]
+    pub(crate) fn pop(&mut self, place: usize) -> Option<Datagram> {
+        if self.queued == 0 {
+            return None;
+        }
+        let socket = self.at(place)?;
+        let datagram = socket.queue.pop_front()?;
+        socket.queued_bytes -= datagram.cost();
+        self.queued -= 1;
+        Some(datagram)
     }
 
     pub(crate) fn insert(&mut self, socket: Socket) -> Option<Handle> {

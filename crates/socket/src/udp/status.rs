@@ -24,6 +24,7 @@ impl Engine {
         let detour = socket.detour.or_else(|| socket.groups.iter().find_map(|joined| joined.steered.err()));
         let is_asked =
             bypass.as_ref().is_some_and(|bypass| socket.entries().any(|entry| bypass.entries.is_asked(entry)));
+        let detour = detour.or_else(|| socket.leaves_port().then_some(Reason::PortShared));
         let detour = detour.or_else(|| is_asked.then_some(Reason::Opening));
         match (best, detour, socket.peer) {
             (Path::Kernel(reason), ..) | (_, Some(reason), _) => Ok(Path::Kernel(reason)),
@@ -39,6 +40,12 @@ impl Engine {
             Path::Kernel(reason) => Ok(Path::Kernel(reason)),
             best => Ok(self.check_route(place, peer).map_or_else(Path::Kernel, |()| best)),
         }
+    }
+
+    /// Datagrams of a socket that were received and not taken yet.
+    pub fn unread(&mut self, handle: Handle) -> Result<usize, Error> {
+        let place = self.place(handle)?;
+        self.sockets.at(place).map(|socket| socket.queue.len()).ok_or(Error::NotOpen)
     }
 
     /// The socket's counters.

@@ -8,8 +8,14 @@ mod support;
 #[allow(dead_code)]
 mod roles;
 
+mod alone;
 mod control;
 mod endings;
+mod hand_over_answers;
+mod hand_over_crowd;
+mod hand_over_deaths;
+mod hand_over_windows;
+mod handing_over;
 mod jumbo;
 mod leaving;
 mod lost;
@@ -18,6 +24,7 @@ mod mtu;
 mod peer;
 mod pieces;
 mod pool;
+mod releases;
 mod router;
 mod seldom;
 mod stopped;

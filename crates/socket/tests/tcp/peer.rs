@@ -23,8 +23,8 @@ pub(crate) const THEIRS: u64 = 7;
 /// The contents of a stream, as far as they have been sent or have come. Compared byte by byte, in pieces as they come.
 pub(crate) struct Content {
     pattern: Vec<u8>,
-    len: usize,
-    at: usize,
+    pub(crate) len: usize,
+    pub(crate) at: usize,
 }
 
 impl Content {
@@ -34,17 +34,17 @@ impl Content {
     }
 
     /// What the other end sends to who sends the contents of `seed`.
-    fn of_other(seed: u64, len: usize) -> Self {
+    pub(crate) fn of_other(seed: u64, len: usize) -> Self {
         Self::new(if seed == OURS { THEIRS } else { OURS }, len)
     }
 
     /// What is to be sent next, at most [`PIECE`] bytes.
-    fn next(&self) -> &[u8] {
+    pub(crate) fn next(&self) -> &[u8] {
         &self.pattern[self.at % PERIOD..][..PIECE.min(self.len - self.at)]
     }
 
     /// These bytes have come.
-    fn came(&mut self, bytes: &[u8]) {
+    pub(crate) fn came(&mut self, bytes: &[u8]) {
         assert!(
             bytes == &self.pattern[self.at % PERIOD..][..bytes.len()],
             "after {} bytes something else came",
@@ -191,6 +191,12 @@ pub(crate) fn join(
 /// Linux listening on a host.
 pub(crate) fn kernel_listen(host: &Host, local: SocketAddr) -> std::net::TcpListener {
     host.within(|| Ok(std::net::TcpListener::bind(local).expect("the port is free"))).expect("root can")
+}
+
+/// Linux accepts on a thread, while the engine is polled: a lost ACK of the handshake is sent again by a poll.
+pub(crate) fn kernel_accept(engine: &mut Engine, server: &std::net::TcpListener) -> KernelStream {
+    let server = server.try_clone().expect("it can");
+    poll_until(engine, std::thread::spawn(move || server.accept().expect("one has connected").0))
 }
 
 /// Linux connects on a thread.

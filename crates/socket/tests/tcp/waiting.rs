@@ -33,15 +33,22 @@ fn pair(io: &mut Io, a: &Host, b: &Host, options: &Options) -> (Stream, KernelSt
     (stream, server.accept().unwrap().0)
 }
 
-#[test]
-fn a_read_waits_for_an_answer_and_for_no_longer_than_its_timeout() {
+/// Calls `check` with an accelerated stream and Linux's end of it, once for each kind of waiting.
+fn for_each_waiting(check: impl Fn(Waiting, &mut Io, Stream, KernelStream)) {
     let Some(lab) = lab() else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
     let _control = Control::start(a);
     reach(a, address(b, false));
     let mut io = Io::over(engine(a));
     for waiting in [Waiting::Block, Waiting::Epoll, Waiting::Spin] {
-        let (mut stream, mut peer) = pair(&mut io, a, b, &options(waiting));
+        let (stream, peer) = pair(&mut io, a, b, &options(waiting));
+        check(waiting, &mut io, stream, peer);
+    }
+}
+
+#[test]
+fn a_read_waits_for_an_answer_and_for_no_longer_than_its_timeout() {
+    for_each_waiting(|waiting, io, mut stream, mut peer| {
         let echo = std::thread::spawn(move || {
             let mut message = [0; 4];
             peer.read_exact(&mut message).unwrap();
@@ -49,12 +56,12 @@ fn a_read_waits_for_an_answer_and_for_no_longer_than_its_timeout() {
             peer.write_all(&message).unwrap();
             peer
         });
-        stream.write_all(&mut io, b"ping").unwrap();
+        stream.write_all(io, b"ping").unwrap();
         let (begin, mut buffer) = (Instant::now(), [0; 64]);
-        let first = stream.read(&mut io, &mut buffer);
+        let first = stream.read(io, &mut buffer);
         if waiting == Waiting::Spin {
             assert!(is_retry(&first.unwrap_err()) && begin.elapsed() < LATER);
-            let mut polls = || stream.read(&mut io, &mut buffer);
+            let mut polls = || stream.read(io, &mut buffer);
             assert_eq!(std::iter::repeat_with(&mut polls).find(Result::is_ok).unwrap().unwrap(), 4);
         } else {
             assert_eq!(first.unwrap(), 4, "one call has waited for it");
@@ -62,39 +69,33 @@ fn a_read_waits_for_an_answer_and_for_no_longer_than_its_timeout() {
         let mut peer = echo.join().unwrap();
 
         let begin = Instant::now();
-        let nothing = stream.read(&mut io, &mut buffer).unwrap_err();
+        let nothing = stream.read(io, &mut buffer).unwrap_err();
         assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(begin.elapsed() >= TIMEOUT, waiting != Waiting::Spin);
         // What is shown and not taken ends the call at once.
         peer.write_all(b"35=D").unwrap();
         let (begin, mut shown) = (Instant::now(), 0);
         while shown == 0 {
-            let refused = stream.receive_with(&mut io, &mut |bytes| {
+            let refused = stream.receive_with(io, &mut |bytes| {
                 shown = bytes.len();
                 0
             });
             assert!(is_retry(&refused.unwrap_err()));
         }
         assert!(shown == 4 && begin.elapsed() < TIMEOUT);
-        assert_eq!(stream.read(&mut io, &mut buffer).unwrap(), 4);
-        stream.close(&mut io).unwrap();
-    }
+        assert_eq!(stream.read(io, &mut buffer).unwrap(), 4);
+        stream.close(io).unwrap();
+    });
 }
 
 #[test]
 fn a_write_waits_for_room() {
-    let Some(lab) = lab() else { return };
-    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let _control = Control::start(a);
-    reach(a, address(b, false));
-    let mut io = Io::over(engine(a));
-    for waiting in [Waiting::Block, Waiting::Epoll, Waiting::Spin] {
-        let (mut stream, mut peer) = pair(&mut io, a, b, &options(waiting));
+    for_each_waiting(|waiting, io, mut stream, mut peer| {
         let chunk = vec![7; 64 << 10];
         let mut written = 0;
         let (full, waited) = loop {
             let begin = Instant::now();
-            match stream.write(&mut io, &chunk) {
+            match stream.write(io, &chunk) {
                 Ok(count) => written += count,
                 Err(error) => break (error, begin.elapsed()),
             }
@@ -106,13 +107,13 @@ fn a_write_waits_for_room() {
             std::thread::sleep(LATER);
             io::copy(&mut peer, &mut io::sink()).unwrap()
         });
-        stream.write_all(&mut io, &vec![7; BYTES]).unwrap();
-        stream.close(&mut io).unwrap();
+        stream.write_all(io, &vec![7; BYTES]).unwrap();
+        stream.close(io).unwrap();
         while !reader.is_finished() {
             io.poll().unwrap();
         }
         assert_eq!(reader.join().unwrap(), (written + BYTES) as u64);
-    }
+    });
 }
 
 #[test]

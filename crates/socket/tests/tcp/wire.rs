@@ -1,6 +1,6 @@
 //! A bad wire: loss, reordering and duplicates in both directions.
 
-use crate::peer::{accept, carry, connect, kernel_connect, kernel_listen, listen, poll_until};
+use crate::peer::{accept, carry, connect, kernel_accept, kernel_connect, kernel_listen, listen, poll_until};
 use crate::support::{Control, address, engine, is_root_or_say, reach};
 use sidestep_lab::Side;
 use sidestep_lab::wire::{Directions, Impairment};
@@ -31,7 +31,8 @@ fn every_byte_arrives_over_a_bad_wire_that_we_connected_over() {
     let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
     let stream = connect(a, &mut engine, server.local_addr().unwrap());
     assert!(engine.tcp().path(stream).unwrap().is_accelerated());
-    carry(&mut engine, stream, server.accept().unwrap().0, BYTES);
+    let peer = kernel_accept(&mut engine, &server);
+    carry(&mut engine, stream, peer, BYTES);
     let facts = engine.tcp().facts(stream).unwrap().expect("it is past the kernel");
     assert!(facts.retransmitted > 0, "{facts:?}");
 }

@@ -82,7 +82,8 @@ fn make(settings: &Settings) -> Result<Segment, Problem> {
     Segment::memfd(&sidestep_ring::Options { kind, cell: Cell::Line, bytes, waking: Waking::Barrier })
 }
 
-/// The rings, and then a bell: the listener may sleep on a ring that was written before it could ask for one.
+/// The rings, and then a bell: the listener may sleep on a ring that was written before it could ask for one. One that
+/// has taken the rings and ended before the bell has accepted all the same: the next read sees the end.
 fn say_hello(socket: impl AsFd, hello: Hello, rings: [&Segment; 2]) -> io::Result<()> {
     let descriptors = rings.map(Segment::fd);
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(2))];
@@ -90,8 +91,10 @@ fn say_hello(socket: impl AsFd, hello: Hello, rings: [&Segment; 2]) -> io::Resul
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
     let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
     sendmsg(&socket, &[IoSlice::new(&hello.encode())], &mut control, flags)?;
-    send(&socket, &super::hello::BELL, flags)?;
-    Ok(())
+    match send(&socket, &super::hello::BELL, flags) {
+        Err(Errno::PIPE | Errno::CONNRESET) => Ok(()),
+        rung => Ok(rung.map(drop)?),
+    }
 }
 
 /// Takes a connector that was accepted and has said something, or says to it and to the caller why not. Its calls never wait.

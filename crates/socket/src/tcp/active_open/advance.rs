@@ -45,6 +45,8 @@ pub(crate) enum Progress {
         reason: Reason,
         local: SocketAddr,
     },
+    /// The caller connects its own socket.
+    Detour(Reason),
 }
 
 impl Tcp<'_> {
@@ -277,6 +279,9 @@ impl Tcp<'_> {
 
     /// Begins to connect in the kernel.
     fn connect_twin(&mut self, mut opening: Box<Opening>, remote: SocketAddr, reason: Reason) -> io::Result<Progress> {
+        if opening.is_beside {
+            return Ok(Progress::Detour(reason));
+        }
         let twin = match opening.twin.take() {
             Some(twin) => twin,
             None => Twin::for_connection(opening.local, remote)?,
@@ -317,6 +322,7 @@ impl Tcp<'_> {
             Ok(Progress::Kernel { socket, reason, local }) => {
                 (stream.local, stream.state) = (local, StreamState::Kernel(socket, reason));
             }
+            Ok(Progress::Detour(reason)) => stream.state = StreamState::Detour(reason),
             Err(error) => stream.state = StreamState::Failed(error.into(), false),
         }
         self.engine.streams.events.push(TcpEvent::Stream(handle));

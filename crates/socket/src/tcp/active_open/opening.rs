@@ -17,6 +17,8 @@ pub(crate) struct Opening {
     pub(crate) local: Option<SocketAddr>,
     /// The kernel twin: it holds the port that was named, and connects where there is no path past the kernel.
     pub(crate) twin: Option<Twin>,
+    /// The caller connects its own socket where there is no path past the kernel.
+    pub(crate) is_beside: bool,
     pub(crate) steering: Option<SteeringRequest>,
     pub(crate) has_asked: bool,
     /// The times of the program's call and of the first route found: CLOCK_MONOTONIC.
@@ -43,6 +45,7 @@ impl Opening {
             options,
             local,
             twin: None,
+            is_beside: false,
             steering: None,
             has_asked: false,
             begun_ns: now_ns,
@@ -69,7 +72,7 @@ impl Opening {
 
     /// Returns whether it may need a kernel twin later, as far as is known.
     pub(crate) fn may_need_twin(&self, ports: &Ports) -> bool {
-        self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
+        !self.is_beside && self.twin.is_none() && (self.route_ns.is_none() || ports.are_unknown())
     }
 
     pub(crate) fn is_due(&self, now_ns: u64, generation: u32) -> bool {

@@ -17,14 +17,20 @@ impl Tcp<'_> {
     /// The next connection; `None` when none waits. Those past the kernel come first.
     pub fn accept(&mut self, handle: TcpListener) -> Result<Option<TcpStream>, TcpError> {
         self.check()?;
-        let listener = self.engine.streams.listeners.at(handle.0)?;
-        let (id, twin, entry) = (listener.id, Arc::clone(&listener.twin), listener.entry);
-        if let Some(id) = id
-            && let Some(stream) = self.accept_past_kernel(handle, id, &twin, entry)?
-        {
+        if let Some(stream) = self.engine.streams.listeners.at(handle.0)?.accepted.pop_front() {
             return Ok(Some(stream));
         }
-        self.accept_by_kernel(handle)
+        match self.accept_accelerated(handle)? {
+            Some(stream) => Ok(Some(stream)),
+            None => self.accept_by_kernel(handle),
+        }
+    }
+
+    /// The next connection past the kernel.
+    pub(crate) fn accept_accelerated(&mut self, handle: TcpListener) -> Result<Option<TcpStream>, TcpError> {
+        let listener = self.engine.streams.listeners.at(handle.0)?;
+        let (id, twin, entry) = (listener.id, Arc::clone(&listener.twin), listener.entry);
+        id.map_or(Ok(None), |id| self.accept_past_kernel(handle, id, &twin, entry))
     }
 
     fn accept_past_kernel(
@@ -49,14 +55,20 @@ impl Tcp<'_> {
         let vlan = entry.and_then(|entry| entry.vlan());
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
         let steered = Some(Steered { entry: None, flow, twin: Arc::clone(twin), listener: Some(handle) });
-        let kept =
-            self.register(Stream { local, remote, asked: None, state: StreamState::Accelerated { id, steered } });
+        let kept = self.register(Stream {
+            local,
+            remote,
+            asked: None,
+            is_beside: false,
+            state: StreamState::Accelerated { id, steered },
+            twin: None,
+        });
         kept.map(Some).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }
 
     fn accept_by_kernel(&mut self, handle: TcpListener) -> Result<Option<TcpStream>, TcpError> {
         let listener = self.engine.streams.listeners.at(handle.0)?;
-        if listener.is_twin_watched && !listener.is_twin_ready {
+        if listener.is_beside || listener.is_twin_watched && !listener.is_twin_ready {
             return Ok(None);
         }
         let (socket, remote) = match listener.kernel.accept(&listener.options) {
@@ -71,7 +83,14 @@ impl Tcp<'_> {
         };
         let reason = listener.detour.unwrap_or(Reason::CameByKernel);
         let local = socket.local_addr()?.as_socket().unwrap_or(listener.local);
-        let stream = Stream { local, remote, asked: None, state: StreamState::Kernel(socket, reason) };
+        let stream = Stream {
+            local,
+            remote,
+            asked: None,
+            is_beside: false,
+            state: StreamState::Kernel(socket, reason),
+            twin: None,
+        };
         let key = self.engine.streams.streams.insert(stream);
         key.map(|key| Some(TcpStream(key))).ok_or(TcpError::Stack(tcp::Error::TooManyConnections))
     }

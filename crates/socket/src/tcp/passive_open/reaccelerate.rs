@@ -62,6 +62,7 @@ impl Tcp<'_> {
             Ok(()) => (Some(id), Some(entry), None),
             Err(reason) => (None, None, Some(reason)),
         };
+        let (local, is_held) = (listener.local, listener.held_until_ns.is_some());
         // What the kernel has accepted meanwhile is fetched first. A control that was killed in the middle has left it dropping SYNs.
         listener.is_twin_ready = true;
         listener.twin.accept_syns();
@@ -69,9 +70,12 @@ impl Tcp<'_> {
         reacceleration.asked -= 1;
         reacceleration.note(answer.err());
         if answer.is_err() {
-            self.stop_stack(id);
-        } else if let Some(bypass) = &mut self.engine.bypass {
-            bypass.handles.insert_listener(id, handle);
+            self.retire_in_stack(id, local, None);
+        } else {
+            self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.insert_listener(id, handle));
+            if !is_held {
+                self.answer_in_stack(id);
+            }
         }
         self.watch(handle);
         self.engine.streams.events.push(TcpEvent::Listener(handle));
@@ -80,11 +84,11 @@ impl Tcp<'_> {
     /// Cancels the request for the steering entry of a listener.
     pub(crate) fn cancel_pending(&mut self, handle: TcpListener) {
         let Ok(listener) = self.engine.streams.listeners.at(handle.0) else { return };
+        let local = listener.local;
         let Some(Pending { id, entry, .. }) = listener.pending.take() else { return };
         self.engine.streams.reacceleration.asked -= 1;
         // Commands are executed in order: the request comes first.
-        self.unsteer_later(entry);
-        self.stop_stack(id);
+        self.give_back_and_retire(id, entry, local);
     }
 }
 
@@ -96,16 +100,16 @@ impl Tcp<'_> {
         let listeners = self.engine.streams.listeners.iter_mut();
         let found = listeners.filter(|(_, listener)| listener.entry == Some(entry)).map(|(key, listener)| {
             (listener.entry, listener.detour, listener.is_twin_ready) = (None, Some(reason), true);
-            (TcpListener(key), listener.id.take())
+            (TcpListener(key), listener.local, listener.id.take())
         });
         let found: Vec<_> = found.collect();
-        for (handle, id) in found {
+        for (handle, local, id) in found {
             self.request_entry_for_each(handle);
             if let Ok(listener) = self.engine.streams.listeners.at(handle.0) {
                 (listener.drops_syns, self.engine.streams.reacceleration.drop_syns) = (true, true);
             }
             if let Some(id) = id {
-                self.stop_stack(id);
+                self.retire_in_stack(id, local, None);
                 self.engine.bypass.iter_mut().for_each(|bypass| bypass.handles.remove_listener(id));
             }
             self.abort_steered(reason, |steered| steered.listener == Some(handle));
@@ -152,6 +156,10 @@ impl Tcp<'_> {
 impl Engine {
     /// Advances listeners that wait for a steering entry. `now_ns` is CLOCK_MONOTONIC.
     pub(crate) fn poll_listeners(&mut self, now_ns: u64) {
+        if !self.streams.ending.is_empty() {
+            self.end_twins();
+        }
+        self.poll_holding(now_ns);
         let reacceleration = &mut self.streams.reacceleration;
         if reacceleration.are_waiting {
             reacceleration.are_waiting = false;
