@@ -1,0 +1,312 @@
+//! connect(2), listen(2), accept(2), shutdown(2), and the names of both ends.
+
+use crate::address;
+use crate::answer::{Answer, Stop};
+use crate::boundary::descriptors::note_own;
+use crate::call::{Manner, Outcome, give, serve};
+use crate::description::{Description, Kind};
+use crate::signals::Inside;
+use crate::table::real;
+use crate::{accelerate, datagram, descriptors, errno, handover, status};
+use libc::{c_int, msghdr, sockaddr, socklen_t};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use sidestep_socket::tcp::{Shutdown, TcpStream};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
+    // SAFETY: socket takes plain values.
+    let number = note_own(unsafe { real::socket(family, kind, protocol) });
+    if number >= 0 && !Inside::is_entered() {
+        let is_datagram = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_DGRAM;
+        datagram::made(number, is_datagram && [libc::AF_INET, libc::AF_INET6].contains(&family));
+        let _inside = Inside::enter();
+        status::socket_made(number, family, kind);
+    }
+    number
+}
+
+pub(crate) unsafe fn bind(number: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: as the C function's.
+    let local = unsafe { address::read(address, length) };
+    let refused = serve(number, Manner::SENDING, |description, _| match (local, description.stream()) {
+        (Some(local), Some(_)) => Err(accelerate::refusal_of_bind(number, local)),
+        // The kernel's answer is the right one.
+        _ => Err::<c_int, _>(Stop::Kernel),
+    });
+    // SAFETY: as the C function's.
+    let result = give(refused, || unsafe { real::bind(number, address, length) });
+    if result == 0 && !Inside::is_entered() {
+        let _inside = Inside::enter();
+        follow_or_begin(number);
+    }
+    result
+}
+
+/// A socket of UDP has another address or peer.
+fn follow_or_begin(number: c_int) {
+    match descriptors::find(number) {
+        Some(description) => {
+            // SAFETY: the number is open as long as the program leaves it open; a closed one gives an error.
+            let socket = unsafe { BorrowedFd::borrow_raw(number) };
+            description.datagrams().into_iter().for_each(|datagrams| datagrams.follow(socket));
+        }
+        None => datagram::begin(number),
+    }
+}
+
+pub(crate) unsafe fn connect(number: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: as the C function's.
+    let real = || unsafe { real::connect(number, address, length) };
+    if number < 0 || Inside::is_entered() {
+        return real();
+    }
+    descriptors::is_ours_to_use(number);
+    // SAFETY: as the C function's.
+    if is_stream(number) && unsafe { address::is_unspecified(address, length) } {
+        return give(serve(number, Manner::SENDING, |description, _| dissolve::<c_int>(description)), real);
+    }
+    // SAFETY: as the C function's.
+    let remote = unsafe { address::read(address, length) };
+    if is_stream(number) || remote.is_some_and(|remote| begin(number, remote)) {
+        return if remote.is_some() { give(serve(number, Manner::SENDING, accelerate::connect), real) } else { real() };
+    }
+    let result = real();
+    if result == 0 {
+        let _inside = Inside::enter();
+        follow_or_begin(number);
+    }
+    result
+}
+
+fn is_stream(number: c_int) -> bool {
+    let _inside = Inside::enter();
+    descriptors::find(number).is_some_and(|description| description.datagrams().is_none())
+}
+
+/// connect(2) to AF_UNSPEC: the connection is reset, or listening ends, and the twin is a socket like a new one (tcp_disconnect,
+/// linux/net/ipv4/tcp.c).
+fn dissolve<T>(description: &Arc<Description>) -> Answer<T> {
+    match &description.kind {
+        Kind::Stream(_) => accelerate::dissolve(description),
+        Kind::Listener(_) => handover::give_to_kernel(description, handover::Cause::Shutdown)?,
+        Kind::Datagrams(_) | Kind::Epoll(_) => {}
+    }
+    Err(Stop::Kernel)
+}
+
+/// Begins a connection past the kernel. Returns false where it is the kernel's.
+fn begin(number: c_int, remote: SocketAddr) -> bool {
+    let _inside = Inside::enter();
+    if descriptors::is_ours(number) {
+        return false;
+    }
+    datagram::before_connect(number, remote);
+    accelerate::begin_connection(number, remote)
+}
+
+pub(crate) unsafe fn listen(number: c_int, backlog: c_int) -> c_int {
+    let refused = serve(number, Manner::SENDING, |description, _| match &description.kind {
+        Kind::Stream(stream) if !stream.has_ended() => Err::<c_int, _>(Errno::INVAL.into()),
+        Kind::Stream(_) => dissolve(description),
+        _ => Err(Stop::Kernel),
+    });
+    // SAFETY: listen takes plain values.
+    give(refused, || unsafe { begin_listening(number, backlog) })
+}
+
+/// # Safety
+/// None is needed: listen takes plain values.
+unsafe fn begin_listening(number: c_int, backlog: c_int) -> c_int {
+    let was_ours = descriptors::is_ours(number);
+    if number >= 0 && !Inside::is_entered() && !was_ours {
+        // Before the kernel listens: a connection that it took up meanwhile would keep the port from being steered.
+        let _inside = Inside::enter();
+        accelerate::begin_listening(number, backlog);
+    }
+    // SAFETY: listen takes plain values.
+    let result = unsafe { real::listen(number, backlog) };
+    if !Inside::is_entered() && descriptors::is_ours(number) {
+        let _inside = Inside::enter();
+        match result {
+            0 => accelerate::follow_backlog(number),
+            _ if !was_ours => drop(descriptors::remove(number)),
+            _ => {}
+        }
+    }
+    result
+}
+
+pub(crate) unsafe fn accept(number: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe {
+        give(accept_next(number, address, length, 0), || by_kernel(number, real::accept(number, address, length)))
+    }
+}
+
+pub(crate) unsafe fn accept4(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe {
+        give(accept_next(number, address, length, flags), || {
+            by_kernel(number, real::accept4(number, address, length, flags))
+        })
+    }
+}
+
+/// A connection that the kernel's socket has accepted.
+fn by_kernel(listening: c_int, number: c_int) -> c_int {
+    if number >= 0 && !Inside::is_entered() {
+        let _inside = Inside::enter();
+        status::accepted_by_kernel(listening, number);
+    }
+    number
+}
+
+/// # Safety
+/// As accept4(2).
+unsafe fn accept_next(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> Outcome<c_int> {
+    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
+        return Outcome::Real;
+    }
+    accelerate::is_ours_to_wait(number);
+    serve(number, Manner::RECEIVING, |description, waiting| {
+        // A connection does not listen: the twin's answer is the right one.
+        let Kind::Listener(listener) = &description.kind else { return Err(Stop::Kernel) };
+        if !address.is_null() {
+            // SAFETY: as the C function's.
+            unsafe { address::check(address, length) }?;
+        }
+        // SAFETY: the number is open as long as the program leaves it open; a closed one gives an error.
+        let twin = unsafe { BorrowedFd::borrow_raw(number) };
+        loop {
+            if let Some(stream) = listener.engine().with_polled(|engine| listener.next(engine)) {
+                // SAFETY: as the C function's.
+                return unsafe { give_connection(number, listener, stream, (address, length), flags) };
+            }
+            if has_connection(twin) || waiting.is_nonblocking() {
+                return Err(Stop::Kernel);
+            }
+            listener.wait(twin, waiting)?;
+        }
+    })
+}
+
+/// Returns whether the kernel's socket has a connection to accept.
+fn has_connection(twin: BorrowedFd<'_>) -> bool {
+    let mut asked = [PollFd::new(&twin, PollFlags::IN)];
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|count| count != 0)
+}
+
+/// Gives the program an accepted connection, with a kernel socket of its own as the descriptor.
+///
+/// # Safety
+/// As accept4(2).
+unsafe fn give_connection(
+    number: c_int,
+    listener: &crate::listener::Listener,
+    stream: TcpStream,
+    (address, length): (*mut sockaddr, *mut socklen_t),
+    flags: c_int,
+) -> Answer<c_int> {
+    let family = if listener.is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
+    // SAFETY: socket takes plain values.
+    let accepted = unsafe { real::socket(family, libc::SOCK_STREAM | flags, 0) };
+    if accepted < 0 {
+        listener.put_back(stream);
+        return Err(errno::last().into());
+    }
+    let remote = accelerate::accepted(number, accepted, listener, stream, flags & libc::SOCK_NONBLOCK != 0);
+    if let Some(remote) = remote {
+        // SAFETY: as the C function's.
+        unsafe { address::write(remote, address, length) };
+    }
+    Ok(accepted)
+}
+
+pub(crate) unsafe fn shutdown(number: c_int, how: c_int) -> c_int {
+    let outcome = serve(number, Manner::SENDING, |description, _| {
+        let direction = match how {
+            libc::SHUT_RD => Shutdown::Read,
+            libc::SHUT_WR => Shutdown::Write,
+            libc::SHUT_RDWR => Shutdown::Both,
+            _ => return Err(Errno::INVAL.into()),
+        };
+        match &description.kind {
+            // As tcp_disconnect in SYN-SENT (inet_shutdown, linux/net/ipv4/af_inet.c).
+            Kind::Stream(stream) if stream.is_opening() => {
+                accelerate::dissolve(description);
+                Ok(0)
+            }
+            Kind::Stream(stream) => stream.shutdown(direction).map(|()| 0),
+            Kind::Epoll(_) => Err(Stop::Kernel),
+            Kind::Listener(_) | Kind::Datagrams(_) => {
+                // It ends listening, or does nothing: the kernel's socket knows.
+                handover::give_to_kernel(description, handover::Cause::Shutdown)?;
+                Err(Stop::Kernel)
+            }
+        }
+    });
+    // SAFETY: shutdown takes plain values.
+    give(outcome, || unsafe { real::shutdown(number, how) })
+}
+
+pub(crate) unsafe fn getsockname(number: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe { give(name_end(number, address, length, End::Local), || real::getsockname(number, address, length)) }
+}
+
+pub(crate) unsafe fn getpeername(number: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe { give(name_end(number, address, length, End::Remote), || real::getpeername(number, address, length)) }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Local,
+    Remote,
+}
+
+/// # Safety
+/// As getsockname(2).
+unsafe fn name_end(number: c_int, address: *mut sockaddr, length: *mut socklen_t, end: End) -> Outcome<c_int> {
+    serve(number, Manner::SENDING, |description, waiting| {
+        let stream = description.stream().ok_or(Stop::Kernel)?;
+        let (local, remote) = match end {
+            End::Local => stream.named_ends(waiting).ok_or(Stop::Kernel)?,
+            End::Remote if !stream.has_peer() => return Err(Errno::NOTCONN.into()),
+            End::Remote => stream.ends().ok_or(Stop::Kernel)?,
+        };
+        // SAFETY: the caller promises it.
+        unsafe { address::check(address, length) }?;
+        // SAFETY: the caller promises it.
+        unsafe { address::write(if end == End::Local { local } else { remote }, address, length) };
+        Ok(0)
+    })
+}
+
+/// Descriptors that a message carries to another process become the kernel's before.
+///
+/// # Safety
+/// The message is valid, with its control data.
+pub(crate) unsafe fn before_passing(message: &msghdr) {
+    if message.msg_control.is_null() || message.msg_controllen == 0 {
+        return;
+    }
+    // SAFETY: the caller promises a valid message; the macros of libc stay inside of its control data.
+    unsafe {
+        let mut header = libc::CMSG_FIRSTHDR(message);
+        while !header.is_null() {
+            if (*header).cmsg_level == libc::SOL_SOCKET && (*header).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+                let numbers = libc::CMSG_DATA(header).cast::<c_int>();
+                for place in 0..bytes / size_of::<c_int>() {
+                    handover::number_to_kernel(numbers.add(place).read_unaligned(), handover::Cause::Passed);
+                }
+            }
+            header = libc::CMSG_NXTHDR(message, header);
+        }
+    }
+}
