@@ -7,6 +7,7 @@ use crate::place::Ends;
 use crate::scenario::Arm;
 use crate::transport::Transport;
 use sidestep_socket::stream::Waiting;
+use sidestep_unmodified::library;
 
 /// Refuses an arm that these two ends cannot measure, and adds notes to the others.
 pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
@@ -20,7 +21,7 @@ pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
     if local_only && !ends.same_host {
         return arm.refused("both ends must be on one host");
     }
-    if one_cpu && path.waiting == Waiting::Spin {
+    if one_cpu && (path.waiting == Waiting::Spin || path.medium == Medium::Unmodified) {
         return arm.refused("both ends spin and there is only one CPU for them");
     }
     match fragments(ends, transport, size) {
@@ -34,6 +35,7 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
     match path.medium {
         Medium::Frames => frames_refusal(ends, size),
         Medium::Stack => stack_refusal(ends, transport, size),
+        Medium::Unmodified => unmodified_refusal(ends, transport, size),
         Medium::Inet if transport.is_datagram() => kernel_refusal(ends, size),
         _ => None,
     }
@@ -72,6 +74,18 @@ fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String>
             ends.interface
         )
     })
+}
+
+/// Returns the reason why programs under the library cannot be measured between these ends.
+fn unmodified_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
+    if transport != Transport::Tcp {
+        return Some("its programs are measured over TCP".into());
+    }
+    if ends.program.is_none() {
+        return Some("both ends are programs of their own, which only the command starts".into());
+    }
+    let missing = library::find(std::env::var_os(library::VARIABLE)).err().map(|problem| problem.to_string());
+    missing.or_else(|| stack_refusal(ends, transport, size))
 }
 
 /// Returns the reason why the kernel's datagrams would be lost between these ends.

@@ -24,4 +24,5 @@ pub mod scenario;
 mod stats;
 mod surroundings;
 pub mod transport;
+pub mod unmodified;
 pub mod verify;

@@ -21,6 +21,8 @@ pub enum Medium {
     Frames,
     /// Our own stack over AF_XDP; the peer's, too, unless [`Path::peer`] names another path.
     Stack,
+    /// Programs of their own at both ends that know blocking sockets alone, under libsidestep.so.
+    Unmodified,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -182,6 +184,17 @@ pub const PATHS: &[Path] = &[
                       not ours. In the lab only, as root.",
     },
     Path {
+        name: "run",
+        medium: Medium::Unmodified,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        peer: None,
+        description: "As kernel-pinned, and not changed for it: at both ends a program of its own that knows blocking sockets \
+                      alone, under sidestep run, whose library takes its TCP past the kernel. A receive polls before it \
+                      sleeps (profile latency). In the lab only, as root.",
+    },
+    Path {
         name: "floor",
         medium: Medium::CacheLine,
         pinned: true,
@@ -206,7 +219,7 @@ impl Path {
     /// The transport that this path really uses when `asked` is asked for.
     pub fn transport(&self, asked: Transport) -> Transport {
         match self.medium {
-            Medium::Inet | Medium::Stack => asked,
+            Medium::Inet | Medium::Stack | Medium::Unmodified => asked,
             Medium::Unix => Transport::Uds,
             Medium::SharedMemory => Transport::Shm,
             Medium::Frames => Transport::Udp,

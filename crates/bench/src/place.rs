@@ -57,6 +57,8 @@ pub struct Ends {
     pub(crate) peer_host: Host,
     /// The peer's version.
     pub(crate) peer_version: String,
+    /// This program, where both ends can start it.
+    pub(crate) program: Option<PathBuf>,
     // Last: dropped after `control`, whose end ends the peer.
     _peer: Option<Peer>,
 }
@@ -82,6 +84,7 @@ impl Ends {
             mtus,
             peer_host: told.host,
             peer_version: told.version,
+            program: None,
             _peer: peer,
         })
     }
@@ -140,7 +143,12 @@ fn local_ends(
         PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
     };
-    Ends::meet(Control::over(ours).map_err(failed)?, (client, server), place, interface, Some(peer))
+    let ends = Ends::meet(Control::over(ours).map_err(failed)?, (client, server), place, interface, Some(peer))?;
+    let program = match program {
+        PeerProgram::Process(program) => Some(program.clone()),
+        PeerProgram::Thread => None,
+    };
+    Ok(Ends { program, ..ends })
 }
 
 fn remote_ends(address: SocketAddr) -> Result<Ends, Problem> {

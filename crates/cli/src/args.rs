@@ -1,6 +1,7 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
 mod bench;
+mod run;
 pub(crate) mod tune;
 pub(crate) mod tune_run;
 pub(crate) mod tune_subject;
@@ -9,6 +10,7 @@ pub(crate) mod tune_verify;
 use crate::values::RunFiles;
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -30,6 +32,7 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
   sidestep compare a1.json,a2.json b1.json,b2.json     several runs per side, which resolve smaller differences
+  sidestep run -- redis-server                         an unmodified program, past the kernel
   sidestep tune check --cpus 2-3                       the settings of this host that cost latency
 
 With SIDESTEP_VERBOSE=1 the control planes of a measurement report what they attach and detach.
@@ -48,11 +51,13 @@ pub(crate) enum Command {
     /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),
+    /// Run an unmodified program with its sockets past the kernel
+    Run(Run),
     /// Run the control plane of this network namespace, in the foreground
     Control(Control),
     /// List the accelerated sockets, and for the others the reason
     Ps(Ps),
-    /// Show the rates of every stack per second
+    /// Show rates, round trips and paths of sockets and stacks, live
     Top(Top),
     /// Manage labs: two hosts on this machine, network namespaces joined by a wire
     #[command(subcommand)]
@@ -118,20 +123,37 @@ pub(crate) struct Control {
     /// namespace]
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// End when no program has used it for 10 seconds
+    #[arg(long)]
+    pub(crate) end_unused: bool,
+    /// Go into the background once it serves, or say why it does not
+    #[arg(long)]
+    pub(crate) background: bool,
+    /// With --background: the file for its messages [default: control-INODE.log in /run/sidestep]
+    #[arg(long, value_name = "FILE", requires = "background")]
+    pub(crate) log: Option<PathBuf>,
     /// Detach everything that a killed control plane has left attached, and exit
-    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "socket"])]
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "socket",
+          "end_unused", "background"])]
     pub(crate) cleanup: bool,
     /// Make the running control plane detach from these interfaces, and exit. No stack may use them
     #[arg(long, value_name = "NAME", value_delimiter = ',',
-          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "cleanup"])]
+          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "cleanup",
+          "end_unused", "background"])]
     pub(crate) release: Vec<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Ps {
+    /// Programs to list: process ids, or parts of names; all if omitted
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) filter: Vec<String>,
     /// Socket of the control plane
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
+    /// Hand the connections of a process over to the kernel, which carries its sockets from then on
+    #[arg(long, value_name = "PID", conflicts_with = "filter")]
+    pub(crate) release: Option<u32>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
@@ -139,13 +161,16 @@ pub(crate) struct Ps {
 
 #[derive(Debug, Args)]
 pub(crate) struct Top {
+    /// Programs to show: process ids, or parts of names; all if omitted
+    #[arg(value_name = "PID|NAME")]
+    pub(crate) filter: Vec<String>,
     /// Socket of the control plane
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Time between two samples
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) interval: Duration,
-    /// Print one sample, and exit
+    /// Print one sample as text, and exit
     #[arg(long)]
     pub(crate) once: bool,
     /// Print JSON, one line per sample

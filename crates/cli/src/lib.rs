@@ -21,7 +21,9 @@ pub fn main() -> ExitCode {
         Err(error) => {
             // Help and version are not errors; clap knows which stream they belong to.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::GOOD });
+            let is_run = std::env::args_os().nth(1).is_some_and(|command| command == "run");
+            let usage = if is_run { exit::RUN_FAILED } else { exit::USAGE };
+            return ExitCode::from(if error.use_stderr() { usage } else { exit::GOOD });
         }
     };
     match commands::run(cli) {
@@ -50,6 +52,11 @@ pub(crate) mod exit {
     pub(crate) const NOT_ENOUGH_DATA: u8 = 5;
     pub(crate) const PARTLY_APPLIED: u8 = 6;
     pub(crate) const INTERRUPTED: u8 = 130;
+
+    // Of `sidestep run`, as env(1) and timeout(1) have them: all others are the program's.
+    pub(crate) const RUN_FAILED: u8 = 125;
+    pub(crate) const NOT_EXECUTABLE: u8 = 126;
+    pub(crate) const NO_PROGRAM: u8 = 127;
 
     pub(crate) fn of(problem: &Problem) -> u8 {
         match problem.kind() {

@@ -140,7 +140,7 @@ fn roll_back(
     outcome: &mut Outcome,
     observe: &mut dyn FnMut(Event<'_>),
 ) -> Result<(), Problem> {
-    // The last one, which failed, may have a third value, which is the driver's and not another user's.
+    // The last one, which failed, may have a third value, which is the driver's and not another program's.
     if let Some((change, _)) = outcome.failed.last() {
         let state = revert::undo_attempt(host, change);
         outcome.stuck.extend(state.err().map(|why| (change.clone(), why)));

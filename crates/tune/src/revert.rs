@@ -1,4 +1,4 @@
-//! Reverts settings by three values: the old one, ours, and the present one. A value that another user has set since stays.
+//! Reverts settings by three values: the old one, ours, and the present one. A value that another program has set since stays.
 
 use crate::event::Event;
 use crate::host::{Absence, Host};

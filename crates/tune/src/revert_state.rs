@@ -10,7 +10,7 @@ pub enum RevertState {
     Ours,
     /// The setting has its old value already.
     Back,
-    /// Another user has changed the setting since: this is its value, and it stays.
+    /// Another program has changed the setting since: this is its value, and it stays.
     Foreign(String),
     /// The setting does not exist any more: its interface was removed.
     Gone,
@@ -33,7 +33,7 @@ impl RevertState {
         match self {
             Self::Ours => "in force".into(),
             Self::Back => "at its old value".into(),
-            Self::Foreign(now) => format!("changed since by another user to {now:?}, left alone"),
+            Self::Foreign(now) => format!("changed since by another program to {now:?}, left alone"),
             Self::Gone => "no longer there".into(),
             Self::Rebooted => "gone with the reboot".into(),
             Self::Elsewhere(there) => format!("of the network namespace {there}, to be put back there"),

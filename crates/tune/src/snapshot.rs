@@ -1,7 +1,7 @@
 //! Snapshots of old values, written and synced before the first setting is changed.
 //!
 //! A snapshot is never changed afterwards. The present value of a setting shows its state: the old value, ours,
-//! or another user's. So a process may be killed at any moment.
+//! or another program's. So a process may be killed at any moment.
 
 use crate::host::Identity;
 use crate::plan::Change;

@@ -1,4 +1,4 @@
-//! Settings are changed and reverted: all of them, or none, and never those that another user has changed since.
+//! Settings are changed and reverted: all of them, or none, and never those that another program has changed since.
 
 mod support;
 

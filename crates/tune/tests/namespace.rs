@@ -122,7 +122,7 @@ fn a_trial_does_not_take_back_what_somebody_else_has_set_meanwhile() {
         assert_eq!(Live::new().read(&location(&queues)).unwrap(), "1");
         Live::new().write(&location(&queues), "2").unwrap();
         let problem = trial.turn(false).unwrap_err().to_string();
-        assert!(problem.contains("another user"), "{problem}");
+        assert!(problem.contains("another program"), "{problem}");
         assert_eq!(Live::new().read(&location(&queues)).unwrap(), "2");
         Ok(())
     })

@@ -2,7 +2,7 @@
 
 use super::veth::{Ends, Wire};
 use super::{Acceptor, Reach};
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, process};
 use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
@@ -80,6 +80,8 @@ impl Exchanges {
         command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
         // Ctrl-C is for the client alone, which then ends its acceptors.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
+        // One that spins would go on for ever if this process were killed. This thread lives until the run ends.
+        process::die_with_parent(&mut command);
         let mut child = match &wire {
             Some(wire) => wire.host().spawn(&mut command)?,
             None => command.spawn().map_err(|error| failed(error.to_string()))?,

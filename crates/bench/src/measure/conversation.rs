@@ -20,7 +20,7 @@ const POLLS: u32 = 4096;
 const CHECKED: u64 = 16;
 
 /// One connection of a slice.
-pub(super) struct Conversation<'a> {
+pub(crate) struct Conversation<'a> {
     link: Box<dyn Link>,
     clock: &'a Clock,
     is_datagram: bool,
@@ -120,7 +120,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Ends the slice on the peer's side.
-    pub(super) fn finish(&mut self) -> io::Result<()> {
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
         if !self.is_datagram {
             return self.link.shutdown();
         }

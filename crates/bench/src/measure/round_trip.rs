@@ -9,11 +9,14 @@ use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
 use crate::stats::Slice;
 use crate::transport::Transport;
+use crate::unmodified::Client;
 use sidestep_report::schema::Noise;
 use sidestep_socket::datagram::UdpPort;
 use sidestep_socket::stream::{Endpoint, Options, Waiting};
 use sidestep_sys::Problem;
+use sidestep_sys::clock::Clock;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Uncounted messages at the start of every slice: the connection is new, caches are cold.
@@ -27,7 +30,7 @@ const SETTLE_SLEEPING: Duration = Duration::from_millis(30);
 /// After this the messages need not be complete: a round trip may take milliseconds.
 const SETTLE_MAX: Duration = Duration::from_millis(50);
 /// Time-out of a sleeping receive, after which it checks whether the answer is overdue.
-pub(super) const LOOK_UP: Duration = Duration::from_millis(100);
+pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 /// Repetitions of the last message of a slice over datagrams, in case it gets lost.
 const FAREWELLS: u32 = 20;
 
@@ -80,6 +83,55 @@ pub(crate) struct Trips {
     pub note: Option<String>,
 }
 
+/// The measured loop of one connection.
+pub(crate) struct Exchange<'a> {
+    pub(crate) clock: &'a Clock,
+    pub(crate) settle: Duration,
+    pub(crate) duration: Duration,
+}
+
+impl<'a> Exchange<'a> {
+    /// Measures a stream of its own. Returns its conversation, to be ended.
+    pub(crate) fn over(
+        &self,
+        link: Box<dyn Link>,
+        size: u32,
+        samples: &mut Vec<u64>,
+    ) -> Result<(Trips, Conversation<'a>), Problem> {
+        let mut talk = Conversation::new(link, self.clock, size, false, false);
+        let trips = self.run(&mut talk, samples, || false)?;
+        Ok((trips, talk))
+    }
+
+    /// Settles, then fills `samples`.
+    fn run(
+        &self,
+        talk: &mut Conversation<'_>,
+        samples: &mut Vec<u64>,
+        is_stopped: impl Fn() -> bool,
+    ) -> Result<Trips, Problem> {
+        let mut trips = Trips::default();
+        let begin = self.clock.stop();
+        let (settled, give_up) = (begin + self.clock.ticks(self.settle), begin + self.clock.ticks(SETTLE_MAX));
+        let is_settled = |messages, now| now >= settled && (messages >= SETTLE_MESSAGES || now >= give_up);
+        while !is_settled(trips.settling, self.clock.stop()) {
+            trips.settling += 1;
+            trips.lost += u64::from(talk.round_trip()?.is_none());
+            if is_stopped() {
+                return Ok(trips);
+            }
+        }
+        let end = self.clock.stop() + self.clock.ticks(self.duration);
+        while samples.len() < SAMPLES_MAX && self.clock.stop() < end {
+            match talk.round_trip()? {
+                Some(ticks) => samples.push(ticks),
+                None => trips.lost += 1,
+            }
+        }
+        Ok(trips)
+    }
+}
+
 impl Bench {
     /// Measures `target` for `duration`, over a connection made for it.
     pub(crate) fn round_trips(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
@@ -89,6 +141,9 @@ impl Bench {
             Work::RoundTrips => {}
             Work::Send | Work::Receive => return self.bulk(target, duration),
             Work::Connect => return self.connections(target, duration),
+        }
+        if target.path.medium == Medium::Unmodified {
+            return self.unmodified(target, duration);
         }
         let (link, note) = match target.path.medium {
             Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
@@ -211,6 +266,43 @@ impl Bench {
         }
     }
 
+    /// Has two programs under the library measure.
+    fn unmodified(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
+        self.place_thread(false)?;
+        self.need_plane()?;
+        let ready = self.ask_echo(target, 0, None)?;
+        let meter = Meter::start(self.watched_cpus());
+        let client = Client {
+            remote: SocketAddr::new(self.ends.server, ready.port),
+            size: target.size,
+            cpu: self.cpus.client,
+            settle: settling_time(target.path.waiting),
+            duration,
+            clock: (self.clock.name().to_owned(), self.clock.ns_per_tick()),
+        };
+        let program = self.ends.program.clone().unwrap_or_default();
+        let found = client.start(&program);
+        let noise = meter.stop();
+        // The answering program ends with the connection, whatever has become of the slice.
+        let reply = self.control().reply();
+        let found = found?;
+        let Reply::Done(done) = reply? else {
+            return Err(
+                Problem::failed("lost the peer", "it did not say that the slice is over").next("restart the peer")
+            );
+        };
+        self.samples.extend(&found.samples);
+        let involuntary_switches = found.involuntary_switches + done.involuntary_switches;
+        let note = "both ends accelerated by libsidestep.so, as the status page of each program has shown".to_owned();
+        Ok(Trips {
+            slice: self.take_slice(),
+            settling: found.settling,
+            noise: Noise { involuntary_switches, ..noise },
+            note: Some(note),
+            ..Trips::default()
+        })
+    }
+
     /// The measured loop: settles, then fills `samples`.
     fn exchange(
         &mut self,
@@ -218,25 +310,8 @@ impl Bench {
         settle: Duration,
         duration: Duration,
     ) -> Result<Trips, Problem> {
-        let mut trips = Trips::default();
-        let begin = self.clock.stop();
-        let (settled, give_up) = (begin + self.clock.ticks(settle), begin + self.clock.ticks(SETTLE_MAX));
-        let is_settled = |messages, now| now >= settled && (messages >= SETTLE_MESSAGES || now >= give_up);
-        while !is_settled(trips.settling, self.clock.stop()) {
-            trips.settling += 1;
-            trips.lost += u64::from(talk.round_trip()?.is_none());
-            if self.is_stopped() {
-                return Ok(trips);
-            }
-        }
-        let end = self.clock.stop() + self.clock.ticks(duration);
-        while self.samples.len() < SAMPLES_MAX && self.clock.stop() < end {
-            match talk.round_trip()? {
-                Some(ticks) => self.samples.push(ticks),
-                None => trips.lost += 1,
-            }
-        }
-        Ok(trips)
+        let exchange = Exchange { clock: &self.clock, settle, duration };
+        exchange.run(talk, &mut self.samples, || self.stop.load(Ordering::Relaxed))
     }
 
     /// Ends the slice and receives the peer's counts.

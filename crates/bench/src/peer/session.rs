@@ -2,7 +2,7 @@
 
 use super::allowed::{Allowed, Streamed};
 use super::control::Control;
-use super::protocol::{Accept, Bulk, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::protocol::{Accept, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
@@ -13,6 +13,7 @@ use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
+use crate::unmodified::Server;
 use sidestep_socket::datagram::UdpPort;
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
 use sidestep_sys::{Problem, cpu};
@@ -130,6 +131,9 @@ impl Session {
         if path.medium == Medium::Frames {
             return self.echo_frames(request, path, service);
         }
+        if path.medium == Medium::Unmodified {
+            return self.echo_unmodified(request);
+        }
         if path.medium == Medium::Stack && request.transport == Transport::Tcp {
             let mut link = self.accept_past_kernel(Load::RoundTrips)?;
             self.place_thread(path, request.cpu)?;
@@ -156,6 +160,19 @@ impl Session {
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
+    }
+
+    /// Has a program under the library answer.
+    fn echo_unmodified(&mut self, request: &Echo) -> Result<Reply, Problem> {
+        self.need_plane()?;
+        let failed = |error| Problem::failed("cannot answer under the library", error);
+        let program = std::env::current_exe().map_err(failed)?;
+        let cpu = self.origin.allowed.cpu(request.cpu, self.origin.cpu)?;
+        let server = Server { local: self.origin.local, remote: self.origin.remote, size: request.size, cpu };
+        let (port, started) = server.start(&program)?;
+        self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
+        let (received, involuntary_switches) = started.counted()?;
+        Ok(Reply::Done(Done { received, involuntary_switches, ..Done::default() }))
     }
 
     fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {

@@ -25,10 +25,13 @@ fn is_baseline_of(candidate: &Arm, arm: &Arm) -> bool {
     candidate.is_possible() && one.path.medium == Medium::Inet && same_size && comparable
 }
 
-/// Our stack is compared with bare frames, too: what it adds to them.
+/// Our stack is compared with bare frames, too, and unmodified programs with its native API: what each adds.
 fn is_floor_of(candidate: &Arm, arm: &Arm) -> bool {
     let (one, two) = (&candidate.target, &arm.target);
-    let mediums = (one.path.medium, two.path.medium) == (Medium::Frames, Medium::Stack);
+    let mediums = matches!(
+        (one.path.medium, two.path.medium),
+        (Medium::Frames, Medium::Stack) | (Medium::Stack, Medium::Unmodified)
+    );
     candidate.is_possible() && mediums && one.size == two.size && one.transport == two.transport
 }
 

@@ -30,6 +30,9 @@ pub(crate) enum Bench {
     /// Run as the peer of a measuring end on this machine; standard input is the control connection
     #[command(hide = true)]
     Peer(Peer),
+    /// Run as one of the two programs of path `run`
+    #[command(hide = true, subcommand)]
+    Unmodified(Unmodified),
     /// Run as the bare acceptor of `bench fix --bare`
     #[command(hide = true)]
     FixBare {
@@ -377,4 +380,37 @@ pub(crate) struct Peer {
     pub(crate) cpu: u32,
     #[arg(long)]
     pub(crate) in_lab: bool,
+}
+
+/// The programs of path `run`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Unmodified {
+    /// Send messages, and measure their answers
+    Client {
+        #[arg(long)]
+        remote: SocketAddr,
+        #[arg(long)]
+        size: u32,
+        #[arg(long)]
+        cpu: u32,
+        #[arg(long, value_parser = humantime::parse_duration)]
+        settle: Duration,
+        #[arg(long, value_parser = humantime::parse_duration)]
+        duration: Duration,
+        #[arg(long)]
+        clock: String,
+        #[arg(long)]
+        ns_per_tick: f64,
+    },
+    /// Answer messages
+    Server {
+        #[arg(long)]
+        local: IpAddr,
+        #[arg(long)]
+        remote: IpAddr,
+        #[arg(long)]
+        size: u32,
+        #[arg(long)]
+        cpu: u32,
+    },
 }

@@ -2,7 +2,7 @@
 
 use super::measured::{measure, streams};
 use super::{bench_fix, bench_ring};
-use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes};
+use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
 use crate::output::Outputs;
 use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
@@ -10,6 +10,7 @@ use sidestep_bench::peer::{self, Allowed, Control, Origin};
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario;
 use sidestep_bench::transport::Transport;
+use sidestep_bench::unmodified;
 use sidestep_sys::cpu;
 use sidestep_sys::problem::{Problem, say};
 use std::os::fd::AsFd;
@@ -24,6 +25,7 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Connect(args) => connect(args),
         Bench::Ring(args) => bench_ring::run(args),
         Bench::Fix(args) => bench_fix::run(*args),
+        Bench::Unmodified(role) => unmodified_end(role).map(|()| exit::GOOD),
         Bench::FixBare { listen, cpu } => bench_fix::bare(&listen, cpu),
         Bench::RingPeer { job } => bench_ring::far(&job),
         Bench::Serve(args) => serve_others(&args),
@@ -104,6 +106,15 @@ fn serve_others(args: &Serve) -> Result<u8, Problem> {
     let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize, allowed };
     serve(&options, &stop, say)?;
     Ok(exit::GOOD)
+}
+
+fn unmodified_end(role: Unmodified) -> Result<(), Problem> {
+    match role {
+        Unmodified::Client { remote, size, cpu, settle, duration, clock, ns_per_tick } => {
+            unmodified::Client { remote, size, cpu, settle, duration, clock: (clock, ns_per_tick) }.run()
+        }
+        Unmodified::Server { local, remote, size, cpu } => unmodified::Server { local, remote, size, cpu }.run(),
+    }
 }
 
 /// The control connection is standard input, which the parent made a socket.

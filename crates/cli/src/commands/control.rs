@@ -1,5 +1,7 @@
 //! `sidestep control`.
 
+pub(super) mod background;
+
 use crate::args::Control as Args;
 use crate::{exit, output, signal};
 use sidestep_control::Options;
@@ -16,10 +18,17 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
         return release(&args);
     }
     args.interface.iter().try_for_each(|name| interface::check(name))?;
+    if args.background {
+        let log = background::start(args.log.as_deref(), args.socket.as_deref())?;
+        output::print(&format!("the control plane serves; its messages go to {}\n", log.display()))?;
+        return Ok(exit::GOOD);
+    }
     let permit = Permit::new(&args.allow_uid, &args.allow_gid).with_queues_per_user(args.user_queues);
     let options =
         Options { interfaces: args.interface, permit, socket: args.socket, detaches_unused: args.detach_unused };
-    sidestep_control::run(&options, &*signal::stop_flag()?).map(|()| exit::GOOD)
+    let stop = signal::stop_flag()?;
+    let serve = if args.end_unused { sidestep_control::run_while_used } else { sidestep_control::run };
+    serve(&options, &stop).map(|()| exit::GOOD)
 }
 
 fn release(args: &Args) -> Result<u8, Problem> {

@@ -12,6 +12,7 @@ mod manual;
 mod measured;
 mod ps;
 mod ring;
+mod run;
 mod top;
 mod tune;
 
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Tune(command) => tune::run(command),
+        Command::Run(args) => run::run(&args),
         Command::Control(args) => control::run(args),
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),

@@ -1,5 +1,8 @@
 //! `sidestep ps`.
 
+mod pages;
+mod release;
+
 use crate::args::Ps as Args;
 use crate::{exit, output};
 use serde::Serialize;
@@ -8,6 +11,7 @@ use sidestep_control_api::message::{ClientLine, DetailLine, Mode, ProgramLine, S
 use sidestep_control_api::place;
 use sidestep_control_api::table::{Incomplete, Snapshot};
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
@@ -15,12 +19,15 @@ use std::time::Duration;
 /// Everything that `sidestep ps` shows.
 #[derive(Serialize)]
 struct Listing {
-    control_pid: u32,
+    /// `None` if there is no control plane.
+    control_pid: Option<u32>,
     /// The reasons why the mirror leaves routing decisions to the kernel; empty if it does not.
     mirror: Vec<String>,
     /// Interfaces that have the steering program.
     interfaces: Vec<ProgramLine>,
     programs: Vec<Program>,
+    /// Programs under `sidestep run`.
+    unmodified: Vec<pages::Page>,
 }
 
 #[derive(Serialize)]
@@ -34,19 +41,43 @@ struct Program {
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let path = args.socket.clone().map_or_else(place::socket, Ok)?;
-    let mut client = Client::connect_to(&path, "sidestep ps")?;
-    let listing = collect(&mut client)?;
+    if let Some(pid) = args.release {
+        return release::release(&path, pid, args.json);
+    }
+    let mut unmodified = pages::pages();
+    unmodified.retain(|page| is_wanted(&args.filter, Some(page.pid()), page.name()));
+    let listing = match Client::connect_to(&path, "sidestep ps") {
+        Ok(mut client) => {
+            let mut listing = collect(&mut client, unmodified)?;
+            listing.programs.retain(|program| is_wanted(&args.filter, program.line.pid, &program.line.name));
+            listing
+        }
+        Err(error) if unmodified.is_empty() => return Err(error.into()),
+        Err(error) => {
+            say(Problem::from(error).brief());
+            Listing { control_pid: None, mirror: Vec::new(), interfaces: Vec::new(), programs: Vec::new(), unmodified }
+        }
+    };
     if args.json {
         let text = serde_json::to_string_pretty(&listing);
         let failed = |error| Problem::failed("cannot list programs", error).next("leave --json out");
         output::print(&(text.map_err(failed)? + "\n"))?;
     } else {
-        output::print(&describe(&listing))?;
+        output::print(&describe(&listing, !args.filter.is_empty()))?;
     }
     Ok(exit::GOOD)
 }
 
-fn collect(client: &mut Client) -> Result<Listing, Problem> {
+/// Returns whether a program is asked for: by its number, or by a part of its name.
+pub(super) fn is_wanted(filter: &[String], pid: Option<u32>, name: &str) -> bool {
+    let is_meant = |wanted: &String| match wanted.parse::<u32>() {
+        Ok(number) => pid == Some(number),
+        Err(_) => name.contains(wanted.as_str()),
+    };
+    filter.is_empty() || filter.iter().any(is_meant)
+}
+
+fn collect(client: &mut Client, unmodified: Vec<pages::Page>) -> Result<Listing, Problem> {
     let mirror = mirror(client);
     let interfaces = client.programs()?;
     let mut programs = Vec::new();
@@ -60,7 +91,7 @@ fn collect(client: &mut Client) -> Result<Listing, Problem> {
         }
         programs.push(Program { line, details, counters });
     }
-    Ok(Listing { control_pid: client.control_pid(), mirror, interfaces, programs })
+    Ok(Listing { control_pid: Some(client.control_pid()), mirror, interfaces, programs, unmodified })
 }
 
 fn mirror(client: &mut Client) -> Vec<String> {
@@ -78,16 +109,20 @@ fn mirror(client: &mut Client) -> Vec<String> {
     told.map(|(what, why)| format!("{what}: {}", why.description())).collect()
 }
 
-fn describe(listing: &Listing) -> String {
+fn describe(listing: &Listing, is_filtered: bool) -> String {
     let mut text = String::new();
     for line in &listing.mirror {
         let _ = writeln!(text, "left to the kernel: {line}");
     }
-    if listing.programs.is_empty() {
-        let _ = writeln!(text, "no programs (control plane: process {})", listing.control_pid);
+    if let Some(pid) = listing.control_pid.filter(|_| listing.programs.is_empty() && listing.unmodified.is_empty()) {
+        let asked =
+            if is_filtered { "no program that uses sidestep has such a name or process id" } else { "no programs" };
+        let _ = writeln!(text, "{asked} (control plane: process {pid})");
     }
-    listing.interfaces.iter().filter(|line| line.stacks == 0).for_each(|line| describe_unused(line, &mut text));
+    let unused = listing.interfaces.iter().filter(|line| line.stacks == 0 && !is_filtered);
+    unused.for_each(|line| describe_unused(line, &mut text));
     listing.programs.iter().for_each(|program| describe_program(program, &mut text));
+    listing.unmodified.iter().for_each(|page| pages::describe(page, &mut text));
     text
 }
 

@@ -1,38 +1,26 @@
-//! `sidestep top`: rates of every stack, and counters that should be 0.
+//! Stacks: their rates, and counters that should be 0.
 
-use crate::args::Top as Args;
-use crate::{exit, output, signal};
+use crate::commands::ps::is_wanted;
 use serde::Serialize;
 use sidestep_control_api::client::Client;
 use sidestep_control_api::counters::{Counter, Meaning};
 use sidestep_control_api::message::{ClientLine, Mode, StackLine, ranges};
-use sidestep_control_api::place;
 use sidestep_sys::Problem;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io::IsTerminal;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Shortest interval. Control answers in tens of microseconds per stack, and must not be kept busy.
-const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest delay until Ctrl-C is noticed.
-const NAP: Duration = Duration::from_millis(50);
-/// Moves the cursor to the top of a cleared screen (ECMA-48: CUP, ED).
-const CLEAR: &str = "\x1b[H\x1b[2J";
 
 /// A sample: all stacks at one moment.
-type Sample = BTreeMap<u32, (StackRow, BTreeMap<String, u64>)>;
+pub(super) type Sample = BTreeMap<u32, (StackRow, BTreeMap<String, u64>)>;
 
-#[derive(Clone)]
-struct StackRow {
-    program: ClientLine,
-    stack: StackLine,
+#[derive(Clone, Debug)]
+pub(super) struct StackRow {
+    pub(super) program: ClientLine,
+    pub(super) stack: StackLine,
 }
 
 /// One stack over one interval.
 #[derive(Serialize)]
-struct Rates {
+pub(super) struct Rates {
     pid: Option<u32>,
     program: String,
     stack: u32,
@@ -47,36 +35,13 @@ struct Rates {
     tx_kernel_per_s: f64,
     kicks_per_s: f64,
     /// Counters that should be 0 and are not, since the stack was opened.
-    faults: BTreeMap<String, u64>,
+    pub(super) faults: BTreeMap<String, u64>,
 }
 
-pub(super) fn run(args: &Args) -> Result<u8, Problem> {
-    let interval = args.interval.max(INTERVAL_MIN);
-    let stop = signal::stop_flag()?;
-    let path = args.socket.clone().map_or_else(place::socket, Ok)?;
-    let mut client = Client::connect_to(&path, "sidestep top")?;
-    let mut before = (Instant::now(), sample(&mut client)?);
-    loop {
-        let until = before.0 + interval;
-        while Instant::now() < until && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(NAP.min(until.saturating_duration_since(Instant::now())));
-        }
-        if stop.load(Ordering::Relaxed) {
-            return Ok(exit::GOOD);
-        }
-        let now = (Instant::now(), sample(&mut client)?);
-        let rates = rates(&before.1, &now.1, (now.0 - before.0).as_secs_f64());
-        show(&rates, args)?;
-        if args.once {
-            return Ok(exit::GOOD);
-        }
-        before = now;
-    }
-}
-
-fn sample(client: &mut Client) -> Result<Sample, Problem> {
+/// Reads the stacks of the programs that are asked for.
+pub(super) fn sample(client: &mut Client, filter: &[String]) -> Result<Sample, Problem> {
     let mut seen = Sample::new();
-    for program in client.clients()? {
+    for program in client.clients()?.into_iter().filter(|line| is_wanted(filter, line.pid, &line.name)) {
         for stack in &program.stacks {
             // A stack that has ended meanwhile has no counters.
             let values = client.counters(stack.id).unwrap_or_default().into_iter().collect();
@@ -86,7 +51,7 @@ fn sample(client: &mut Client) -> Result<Sample, Problem> {
     Ok(seen)
 }
 
-fn rates(before: &Sample, now: &Sample, seconds: f64) -> Vec<Rates> {
+pub(super) fn rates(before: &Sample, now: &Sample, seconds: f64) -> Vec<Rates> {
     now.iter()
         .map(|(id, (row, values))| rates_of(row, before.get(id).map(|(_, values)| values), values, seconds))
         .collect()
@@ -102,10 +67,6 @@ fn rates_of(
     let rate = |counter| {
         let earlier = before.map_or(0, |before| value(before, counter));
         value(values, counter).saturating_sub(earlier) as f64 / seconds
-    };
-    let should_be_0 = |name: &String| {
-        let known = Counter::ALL.iter().find(|counter| counter.name() == name);
-        known.is_some_and(|counter| counter.meaning() == Meaning::Fault)
     };
     Rates {
         pid: row.program.pid,
@@ -129,18 +90,13 @@ fn rates_of(
     }
 }
 
-fn show(rates: &[Rates], args: &Args) -> Result<(), Problem> {
-    if args.json {
-        let failed = |error| Problem::failed("cannot list stacks", error).next("leave --json out");
-        let line = serde_json::to_string(rates).map_err(failed)?;
-        return output::print(&(line + "\n"));
-    }
-    let is_screen = !args.once && std::io::stdout().is_terminal();
-    let head = if is_screen { CLEAR } else { "" };
-    output::print(&format!("{head}{}", table(rates)))
+/// Returns whether a counter should be 0.
+pub(super) fn should_be_0(name: &str) -> bool {
+    let known = Counter::ALL.iter().find(|counter| counter.name() == name);
+    known.is_some_and(|counter| counter.meaning() == Meaning::Fault)
 }
 
-fn table(rates: &[Rates]) -> String {
+pub(super) fn table(rates: &[Rates]) -> String {
     let mut text = format!(
         "{:>7}  {:<20} {:>5}  {:<18} {:>9} {:>11} {:>11} {:>10} {:>10} {:>9}  should be 0\n",
         "pid", "program", "stack", "queue", "sockets", "rx/s", "tx/s", "rx kern/s", "tx kern/s", "kicks/s"

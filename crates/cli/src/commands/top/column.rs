@@ -1,0 +1,225 @@
+//! The columns of the list: titles, cells, order, and which of them a width has room for.
+
+use super::rows::Row;
+use std::cmp::Ordering;
+
+/// A column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Column {
+    Pid,
+    Program,
+    Subject,
+    Local,
+    Remote,
+    Queue,
+    Rx,
+    Tx,
+    Rtt,
+    Retransmits,
+    Drops,
+    Polls,
+    Path,
+}
+
+impl Column {
+    /// All, from left to right.
+    pub(super) const ALL: [Self; 13] = [
+        Self::Pid,
+        Self::Program,
+        Self::Subject,
+        Self::Local,
+        Self::Remote,
+        Self::Queue,
+        Self::Rx,
+        Self::Tx,
+        Self::Rtt,
+        Self::Retransmits,
+        Self::Drops,
+        Self::Polls,
+        Self::Path,
+    ];
+
+    /// All, the one that a narrow terminal needs most first.
+    const BY_NEED: [Self; 13] = [
+        Self::Subject,
+        Self::Rx,
+        Self::Tx,
+        Self::Rtt,
+        Self::Path,
+        Self::Program,
+        Self::Pid,
+        Self::Retransmits,
+        Self::Remote,
+        Self::Drops,
+        Self::Local,
+        Self::Queue,
+        Self::Polls,
+    ];
+
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Pid => "PID",
+            Self::Program => "PROGRAM",
+            Self::Subject => "SOCKET",
+            Self::Local => "LOCAL",
+            Self::Remote => "REMOTE",
+            Self::Queue => "QUEUE",
+            Self::Rx => "RX/S",
+            Self::Tx => "TX/S",
+            Self::Rtt => "RTT",
+            Self::Retransmits => "RETR",
+            Self::Drops => "DROPS",
+            Self::Polls => "POLLS/W",
+            Self::Path => "PATH",
+        }
+    }
+
+    pub(super) fn width(self) -> u16 {
+        match self {
+            Self::Pid => 7,
+            Self::Program => 14,
+            Self::Subject => 16,
+            Self::Local | Self::Remote => 21,
+            Self::Queue => 5,
+            Self::Rx | Self::Tx => 6,
+            Self::Rtt => 8,
+            Self::Retransmits | Self::Drops => 5,
+            Self::Polls => 7,
+            Self::Path => 11,
+        }
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        !matches!(self, Self::Program | Self::Subject | Self::Local | Self::Remote | Self::Path)
+    }
+
+    pub(super) fn cell(self, row: &Row) -> String {
+        match self {
+            Self::Pid => row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string()),
+            Self::Program => row.program.clone(),
+            Self::Subject => row.subject.clone(),
+            Self::Local => row.local.clone(),
+            Self::Remote => row.remote.clone(),
+            Self::Queue => row.queue.clone(),
+            Self::Rx => count(row.rx_per_s),
+            Self::Tx => count(row.tx_per_s),
+            Self::Rtt => row.rtt_ns.map(time).unwrap_or_default(),
+            Self::Retransmits => count(row.retransmits as f64),
+            Self::Drops => count(row.drops as f64),
+            Self::Polls => row.polls_per_wake_up.map(count).unwrap_or_default(),
+            Self::Path => row.path.clone(),
+        }
+    }
+
+    /// The order of two rows: texts from a to z, numbers from the largest.
+    pub(super) fn order(self, one: &Row, other: &Row) -> Ordering {
+        match self {
+            Self::Pid => one.pid.cmp(&other.pid),
+            Self::Program => one.program.cmp(&other.program),
+            Self::Subject => one.subject.cmp(&other.subject),
+            Self::Local => one.local.cmp(&other.local),
+            Self::Remote => one.remote.cmp(&other.remote),
+            Self::Queue => one.queue.cmp(&other.queue),
+            Self::Path => one.path.cmp(&other.path),
+            Self::Rx => other.rx_per_s.total_cmp(&one.rx_per_s),
+            Self::Tx => other.tx_per_s.total_cmp(&one.tx_per_s),
+            Self::Rtt => other.rtt_ns.cmp(&one.rtt_ns),
+            Self::Retransmits => other.retransmits.cmp(&one.retransmits),
+            Self::Drops => other.drops.cmp(&one.drops),
+            Self::Polls => other.polls_per_wake_up.unwrap_or(0.0).total_cmp(&one.polls_per_wake_up.unwrap_or(0.0)),
+        }
+    }
+
+    /// The columns that a width has room for, from left to right.
+    pub(super) fn fitting(width: u16) -> Vec<Self> {
+        let mut left = width;
+        let mut chosen = Vec::new();
+        for column in Self::BY_NEED {
+            let gap = u16::from(!chosen.is_empty());
+            if column.width() + gap > left {
+                break;
+            }
+            left -= column.width() + gap;
+            chosen.push(column);
+        }
+        Self::ALL.into_iter().filter(|column| chosen.contains(column)).collect()
+    }
+}
+
+/// Formats a number in at most five characters.
+pub(super) fn count(value: f64) -> String {
+    match value {
+        ..=9_999.4 => format!("{value:.0}"),
+        ..=999_499.0 => format!("{:.0}k", value / 1e3),
+        ..=99_949_999.0 => format!("{:.1}M", value / 1e6),
+        ..=999_499_999.0 => format!("{:.0}M", value / 1e6),
+        ..=999_499_999_999.0 => format!("{:.0}G", value / 1e9),
+        _ => "many".to_owned(),
+    }
+}
+
+/// Formats a time.
+pub(super) fn time(ns: u64) -> String {
+    match ns as f64 {
+        ns @ ..=99_949.0 => format!("{:.1}us", ns / 1e3),
+        ns @ ..=999_499.0 => format!("{:.0}us", ns / 1e3),
+        ns @ ..=999_499_999.0 => format!("{:.1}ms", ns / 1e6),
+        ns @ ..=999_499_999_999.0 => format!("{:.1}s", ns / 1e9),
+        _ => "long".to_owned(),
+    }
+}
+
+/// Formats rows as lines of text with all columns.
+pub(super) fn table(rows: &[Row]) -> String {
+    let line = |cell: &dyn Fn(Column) -> String| {
+        let cells = Column::ALL.map(|column| {
+            let width = usize::from(column.width());
+            match column {
+                Column::Path => cell(column),
+                _ if column.is_number() => format!("{:>width$}", cell(column)),
+                _ => format!("{:<width$}", cell(column)),
+            }
+        });
+        format!("{}\n", cells.join(" ").trim_end())
+    };
+    let head = line(&|column| column.title().to_owned());
+    rows.iter().fold(head, |text, row| text + &line(&|column| column.cell(row)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::rows::row;
+    use super::*;
+
+    #[test]
+    fn numbers_keep_to_their_column() {
+        let values = [0.0, 12.4, 9_999.0, 9_999.5, 12_345.0, 999_500.0, 1.5e6, 2e8, 1e9, 3e11, f64::MAX];
+        for value in values {
+            assert!(count(value).len() <= 5, "{value}: {}", count(value));
+        }
+        let times = [1, 12_345, 99_950, 999_500, 12_345_678, 1_000_000_000, u64::MAX];
+        assert_eq!(times.map(time), ["0.0us", "12.3us", "100us", "1.0ms", "12.3ms", "1.0s", "long"]);
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_what_it_needs_most() {
+        let titles = |width| Column::fitting(width).into_iter().map(Column::title).collect::<Vec<_>>().join(" ");
+        assert_eq!(titles(10), "");
+        assert_eq!(titles(40), "SOCKET RX/S TX/S RTT");
+        assert_eq!(titles(80), "PID PROGRAM SOCKET RX/S TX/S RTT RETR PATH");
+        assert_eq!(Column::fitting(200).len(), Column::ALL.len());
+        for width in 0..200 {
+            let columns = Column::fitting(width);
+            let sum: u16 = columns.iter().map(|column| column.width() + 1).sum();
+            assert!(sum <= width + 1);
+        }
+    }
+
+    #[test]
+    fn lines_have_all_columns() {
+        let text = table(&[row(6, "redis", 12_000.0, Some(12_300)), row(7, "redis", 0.0, None)]);
+        assert!(text.starts_with("    PID PROGRAM        SOCKET"), "{text}");
+        assert!(text.contains("fd 6 tcp") && text.contains("12k") && text.contains("12.3us"), "{text}");
+        assert!(text.ends_with("kernel: a child has it\n"), "{text}");
+    }
+}
