@@ -4,9 +4,12 @@ mod support;
 
 use serde_json::Value;
 use sidestep_lab::{Host, Lab, Side};
+use sidestep_sys::process::Process;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use support::{is_root, my_turn, run, sidestep};
+use std::time::{Duration, Instant};
+use support::result::has_many;
+use support::{WATCHDOG, is_root, my_turn, run, send_signal, sidestep};
 
 fn rows(document: &Value) -> &[Value] {
     document["results"].as_array().expect("results is a list")
@@ -40,6 +43,39 @@ fn our_acceptor_is_measured_over_every_transport_and_ends_with_the_run() {
     }
     assert!(rows(&document).iter().all(|row| row["scenario"] == "fix" && row["lost"] == 0));
     assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 6));
+}
+
+/// Waits until `condition` holds, at most [`WATCHDOG`].
+fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !condition() {
+        assert!(begin.elapsed() < WATCHDOG, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The children of all threads of a process (proc_pid_children(5)).
+fn children(pid: u32) -> Vec<Process> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let pids: Vec<u32> =
+        lists.flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>()).collect();
+    pids.into_iter().filter_map(|pid| Process::of(pid).ok().flatten()).collect()
+}
+
+#[test]
+fn acceptors_end_with_a_measurement_that_is_killed() {
+    let _turn = my_turn();
+    let own = ["bench", "fix", "--own", "tcp", "--bare", "--store", "none", "--duration", "5s"];
+    let mut bench = sidestep(&own).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut acceptors = Vec::new();
+    wait_until("an exchange and a bare acceptor are started", || {
+        acceptors = children(bench.id());
+        acceptors.len() == 2
+    });
+    send_signal(bench.id(), "KILL");
+    bench.wait().unwrap();
+    wait_until("its acceptors end", || acceptors.iter().all(|acceptor| !acceptor.is_alive()));
 }
 
 #[test]
@@ -102,7 +138,9 @@ fn a_bare_acceptor_is_measured_beside_ours_over_each_transport_and_ours_is_held_
         assert_eq!(of.count(), 3, "to ack, fill and heartbeat, {bare}: {}", document["unavailable"]);
         let mut ratios = document["ratios"].as_array().expect("it is a list").iter();
         let own = if bare == "bare" { "sidestep-none".to_owned() } else { format!("sidestep-{transport}-none") };
-        assert!(ratios.any(|ratio| ratio["of"] == own && ratio["against"] == bare), "{own} against {bare}");
+        let counts = |path: &str| rows(&document).iter().filter(|row| row["path"] == path).all(has_many);
+        let is_there = ratios.any(|ratio| ratio["of"] == own && ratio["against"] == bare);
+        assert!(is_there || !counts(&own) || !counts(bare), "{own} against {bare}");
     }
 }
 

@@ -223,6 +223,8 @@ fn traffic_is_handed_over_and_given_back() {
     assert_eq!(program["details"].as_array().unwrap().iter().filter(|line| line["state"] == "accelerated").count(), 1);
     let text = place.run(&["ps", "--socket", place.socket().to_str().unwrap()]).stdout;
     assert!(text.contains("lab0 queue 0, copy") && text.contains("accelerated  udp 198.18.0.1"), "{text}");
+    let refused = place.run(&["ps", "--release", "1", "--socket", place.socket().to_str().unwrap()]);
+    assert!(refused.stderr.contains("cannot release process 1: it has no stack"), "{}", refused.stderr);
 
     let id = application.facts.id;
     application.client.unsteer(id, application.entry).unwrap();

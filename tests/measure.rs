@@ -3,15 +3,9 @@
 mod support;
 
 use serde_json::Value;
-
 use std::time::Duration;
-use support::result::{check_row, check_schema, number, rows};
+use support::result::{check_row, check_schema, has_many, number, rows};
 use support::{Finished, finish, is_root, my_turn, run, send_signal, sidestep};
-
-/// On a machine that is busy with other things a slice may have too few round trips for its median to count.
-fn has_many(row: &Value) -> bool {
-    row["blocks"].as_array().is_some_and(|blocks| blocks.iter().all(|block| number(block, "n") >= 20.0))
-}
 
 #[test]
 fn every_path_is_measured_or_says_why_not() {
@@ -33,7 +27,7 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 15, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 16, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
@@ -204,10 +198,41 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
         }
     }
     let ratios = document["ratios"].as_array().expect("a list");
-    assert!(ratios.iter().any(|ratio| ratio["of"] == "xdp" && ratio["against"] == "xdp-raw"), "{document}");
+    let counts = |path: &str, size: f64| {
+        rows(&document).iter().any(|row| row["path"] == path && number(row, "size") == size && has_many(row))
+    };
+    if [64.0, 1472.0].into_iter().any(|size| counts("xdp", size) && counts("xdp-raw", size)) {
+        assert!(ratios.iter().any(|ratio| ratio["of"] == "xdp" && ratio["against"] == "xdp-raw"), "{document}");
+    }
     let mut talkative = sidestep(&["bench", "rr", "--transport=udp", "--paths=xdp", "--duration=20ms", "--json=-"]);
     let told = finish(talkative.env("SIDESTEP_VERBOSE", "1").spawn().expect("the binary is built"));
     assert!(told.code == 0 && told.stderr.contains("attached to lab0"), "{}", told.stderr);
+}
+
+#[test]
+fn unmodified_programs_are_measured_at_both_ends() {
+    let _turn = my_turn();
+    let library = std::env::current_exe().expect("a program knows its file").with_file_name("libsidestep_preload.so");
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let how = ["bench", "rr", "--place=lab", "--transport=tcp,udp", "--paths=xdp,run", "--duration=100ms", "--json=-"];
+    let finished = finish(sidestep(&how).env("SIDESTEP_LIBRARY", library).spawn().expect("the binary is built"));
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    let found: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == "run").collect();
+    let [row] = found[..] else { panic!("one, over TCP: {document}") };
+    check_row(row);
+    assert!(row["transport"] == "tcp" && row["notes"].to_string().contains("both ends accelerated"), "{row}");
+    assert!(document["unavailable"].to_string().contains("measured over TCP"), "{document}");
+    let ratios = document["ratios"].as_array().expect("a list");
+    let over_tcp = |path: &str| {
+        rows(&document).iter().any(|row| row["path"] == path && row["transport"] == "tcp" && has_many(row))
+    };
+    if over_tcp("run") && over_tcp("xdp") {
+        assert!(ratios.iter().any(|ratio| ratio["of"] == "run" && ratio["against"] == "xdp"), "{document}");
+    }
 }
 
 /// Sizes that path xdp was measured with over UDP, and why the others were not.

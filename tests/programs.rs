@@ -7,8 +7,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Programs of Debian's essential packages: bash, coreutils, dash, dpkg, findutils, grep, libc-bin, mawk, sed, tar, util-linux.
+/// Programs of Debian's essential packages: bash, bsdutils, coreutils, dash, dpkg, findutils, grep, libc-bin, mawk, sed, tar, util-linux.
 const ESSENTIAL: &[&str] = &[
+    "env",
+    "script",
     "apt-cache",
     "apt-get",
     "awk",

@@ -14,21 +14,23 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("frame", &["sys"]),
     ("stack", &["wire"]),
     ("control_api", &["sys", "wire", "stack"]),
+    ("unmodified", &["sys", "control_api"]),
     ("xdp_steering", &["sys"]),
     ("socket", &["sys", "wire", "ring", "frame", "stack", "control_api"]),
+    ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
     ("fix", &["sys", "socket"]),
     ("control", &["sys", "wire", "control_api", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
     ("lab", &["sys"]),
     ("tune", &["sys"]),
-    ("bench", &["sys", "ring", "control_api", "frame", "socket", "control", "report", "lab", "tune"]),
-    ("cli", &["sys", "ring", "control_api", "fix", "control", "bench", "report", "lab", "tune"]),
+    ("bench", &["sys", "ring", "control_api", "frame", "socket", "control", "report", "lab", "tune", "unmodified"]),
+    ("cli", &["sys", "ring", "control_api", "fix", "control", "bench", "report", "lab", "tune", "unmodified"]),
     ("testkit", &["sys", "lab"]),
 ];
 
 /// Crates that may contain unsafe code; all others forbid it.
-const UNSAFE: &[&str] = &["sys", "ring", "frame", "capi"];
+const UNSAFE: &[&str] = &["sys", "ring", "frame", "preload", "capi"];
 
 /// Lines after which a file has more than one subject.
 const FILE_LINES_MAX: usize = 500;

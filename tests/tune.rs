@@ -160,7 +160,7 @@ fn a_profile_is_applied_and_reverted_in_a_namespace() {
     assert!(other.unwrap().success());
     let reverted = tune(&["revert"]);
     assert_eq!(reverted.code, 0, "{}", reverted.stderr);
-    assert!(reverted.stdout.contains("another user to \"77\""), "{}", reverted.stdout);
+    assert!(reverted.stdout.contains("another program to \"77\""), "{}", reverted.stdout);
     assert_eq!(values(host), [before[0].as_str(), &before[1], "77"]);
     assert!(tune(&["status", "--json", "-"]).json()["snapshots"].as_array().unwrap().is_empty());
 }

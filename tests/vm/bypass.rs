@@ -67,7 +67,7 @@ fn program_on(host: &Host) -> Option<u32> {
     host.within(|| device(&host.interface)).unwrap().xdp_program
 }
 
-fn options(host: &Host) -> EngineOptions {
+pub(crate) fn options(host: &Host) -> EngineOptions {
     EngineOptions { frames: 512, ring_entries: 256, ..EngineOptions::on(&host.interface) }
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn settled(engine: &mut Engine, socket: Handle) -> Path {
     })
 }
 
-fn addresses(host: &Host) -> [IpAddr; 2] {
+pub(crate) fn addresses(host: &Host) -> [IpAddr; 2] {
     [host.ipv4.into(), host.ipv6.expect("stock kernels have IPv6").into()]
 }
 

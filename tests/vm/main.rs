@@ -3,6 +3,7 @@
 //! of it: booting one is what costs.
 
 mod bypass;
+mod hand_over;
 mod rss;
 #[path = "../support/mod.rs"]
 mod support;
@@ -12,6 +13,10 @@ mod vlan;
 use bypass::{
     control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_come_by_any_of_several_queues,
     streams_go_past_the_kernel, what_this_kernel_lacks_is_told,
+};
+use hand_over::{
+    connections_of_others_become_the_kernels_in_every_state, connections_of_ours_become_the_kernels_in_every_state,
+    the_clock_of_timestamps_goes_on_as_it_was,
 };
 use sidestep_testkit::{vm, vm_tests};
 use tune::{
@@ -37,6 +42,9 @@ vm_tests!(PLAN:
     streams_come_by_any_of_several_queues,
     control_comes_and_goes_and_leaves_nothing,
     what_this_kernel_lacks_is_told,
+    connections_of_ours_become_the_kernels_in_every_state,
+    connections_of_others_become_the_kernels_in_every_state,
+    the_clock_of_timestamps_goes_on_as_it_was,
     traffic_of_a_vlan_goes_past_the_kernel,
     tags_that_the_device_takes_out_are_refused_by_name,
 );

@@ -1,0 +1,170 @@
+/* Several threads on one socket. */
+#include "fixture.h"
+
+static struct pair pair;
+
+static void *receive(void *count)
+{
+    char data[64];
+    return (void *)recv(pair.ours, data, (size_t)count, 0);
+}
+
+static void *receive_error(void *unused)
+{
+    (void)unused;
+    char byte;
+    return (void *)(long)(recv(pair.ours, &byte, 1, 0) == -1 ? errno : 0);
+}
+
+static void shut_while_waiting(void)
+{
+    pair = connected();
+    void *result = (void *)-1;
+    pthread_t thread = start_thread(receive, (void *)1);
+    pause_ms(PAUSE_MS);
+    MUST(shutdown(pair.ours, SHUT_RD));
+    check_int("joins", join_thread(thread, &result), 0);
+    check_int("recv_ends", (long)result, 0);
+}
+
+/* A close does not end the call of another thread; the connection stays open as long as the call lasts. */
+static void closed_while_waiting(void)
+{
+    pair = connected();
+    void *result = (void *)-1;
+    pthread_t thread = start_thread(receive, (void *)1);
+    pause_ms(PAUSE_MS);
+    check_int("close", close(pair.ours), 0);
+    pause_ms(PAUSE_MS);
+    MUST(peer_send(pair.theirs, "x", 1, 0));
+    check_int("joins", join_thread(thread, &result), 0);
+    check_int("recv_still_gets_data", (long)result, 1);
+    check_int("peer_sees_end", peer_recv(pair.theirs, NULL, 1, 0), 0);
+}
+
+static void reset_while_waiting(void)
+{
+    pair = connected();
+    void *result = NULL;
+    pthread_t thread = start_thread(receive_error, NULL);
+    pause_ms(PAUSE_MS);
+    MUST(peer_abort(pair.theirs));
+    check_int("joins", join_thread(thread, &result), 0);
+    check_int("error", (long)result, ECONNRESET);
+}
+
+static void two_readers(void)
+{
+    pair = connected();
+    void *one = NULL, *two = NULL;
+    pthread_t first = start_thread(receive, (void *)1), second = start_thread(receive, (void *)1);
+    pause_ms(PAUSE_MS);
+    MUST(peer_send(pair.theirs, "ab", 2, 0));
+    check_int("first_joins", join_thread(first, &one), 0);
+    check_int("second_joins", join_thread(second, &two), 0);
+    check_int("each_has_one", (long)one + (long)two, 2);
+}
+
+static void *accept_one(void *listener)
+{
+    return (void *)(long)accept(*(int *)listener, NULL, NULL);
+}
+
+static void two_acceptors(void)
+{
+    int listener = our_listener(8);
+    struct sockaddr_storage address = name_of(listener);
+    void *one = (void *)-1, *two = (void *)-1;
+    pthread_t first = start_thread(accept_one, &listener), second = start_thread(accept_one, &listener);
+    pause_ms(PAUSE_MS);
+    for (int index = 0; index < 2; index++)
+        MUST(peer_connect((int)MUST(peer_socket(family, SOCK_STREAM)), &address, address_length()));
+    check_int("first_joins", join_thread(first, &one), 0);
+    check_int("second_joins", join_thread(second, &two), 0);
+    check_true("each_has_one", (long)one > 0 && (long)two > 0 && one != two);
+    pthread_t third = start_thread(accept_one, &listener);
+    pause_ms(PAUSE_MS);
+    MUST(shutdown(listener, SHUT_RDWR));
+    check_int("shutdown_wakes", join_thread(third, &one), 0);
+    check_int("accept_fails", (long)one, -1);
+}
+
+#define WRITERS 4
+#define LINES 500
+
+static void *write_lines(void *number)
+{
+    char line[16];
+    for (int index = 0; index < LINES; index++) {
+        memset(line, 'a' + (int)(long)number, sizeof line);
+        if (send(pair.ours, line, sizeof line, 0) != sizeof line)
+            return (void *)1;
+    }
+    return NULL;
+}
+
+static void writers(void)
+{
+    pair = connected();
+    pthread_t threads[WRITERS];
+    for (long index = 0; index < WRITERS; index++)
+        threads[index] = start_thread(write_lines, (void *)index);
+    bool all_lines = true;
+    int whole = 0, counts[WRITERS] = {0};
+    char line[16];
+    for (int index = 0; index < WRITERS * LINES; index++) {
+        MUST(peer_recv(pair.theirs, line, sizeof line, MSG_WAITALL));
+        bool is_whole = line[0] >= 'a' && line[0] < 'a' + WRITERS;
+        for (size_t at = 1; at < sizeof line; at++)
+            is_whole &= line[at] == line[0];
+        whole += is_whole;
+        if (is_whole)
+            counts[line[0] - 'a']++;
+    }
+    for (int index = 0; index < WRITERS; index++) {
+        join_thread(threads[index], NULL);
+        all_lines &= counts[index] == LINES;
+    }
+    check_true("lines_of_each", all_lines);
+    check_int("whole_lines", whole, WRITERS * LINES);
+}
+
+static void *send_all(void *unused)
+{
+    (void)unused;
+    static char data[500000];
+    pattern(31, 0, data, sizeof data);
+    return (void *)send(pair.ours, data, sizeof data, 0);
+}
+
+static void reads_and_writes(void)
+{
+    pair = connected();
+    peer_later(0);
+    long long reading = peer_recv_pattern(pair.theirs, 500000, 31);
+    peer_later(0);
+    long long writing = peer_send_pattern(pair.theirs, 500000, 32);
+    pthread_t thread = start_thread(send_all, NULL);
+    char *data = malloc(500000), *expected = malloc(500000);
+    pattern(32, 0, expected, 500000);
+    check_int("received", recv(pair.ours, data, 500000, MSG_WAITALL), 500000);
+    check_true("data", memcmp(data, expected, 500000) == 0);
+    void *sent = NULL;
+    check_int("joins", join_thread(thread, &sent), 0);
+    check_int("sent", (long)sent, 500000);
+    check_int("peer_received", peer_join(reading, NULL, 0), 500000);
+    check_int("peer_sent", peer_join(writing, NULL, 0), 500000);
+    free(data), free(expected);
+}
+
+static const struct test tests[] = {
+    {"shut_while_waiting", shut_while_waiting, FAMILIES_AND_ENDS},
+    {"closed_while_waiting", closed_while_waiting, FAMILIES_AND_ENDS},
+    {"reset_while_waiting", reset_while_waiting, FAMILIES_AND_ENDS},
+    {"two_readers", two_readers, FAMILIES_AND_ENDS},
+    {"two_acceptors", two_acceptors, FAMILIES},
+    {"writers", writers, FAMILIES_AND_ENDS},
+    {"reads_and_writes", reads_and_writes, FAMILIES_AND_ENDS},
+};
+
+SUBJECT(threads, tests);
