@@ -13,10 +13,11 @@ FUZZ_SECONDS ?= 60
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the binary: target/release/sidestep, its debug information beside it in sidestep.debug
+build: ## Build the binary and the library of sidestep run: target/release/sidestep, libsidestep_preload.so; *.debug beside them
 	@scripts/bootstrap build
 	$(CARGO) build --release --locked
-	scripts/split-debug target/release/sidestep
+	$(CARGO) rustc --release --locked -p sidestep-preload --lib --crate-type cdylib
+	scripts/split-debug target/release/sidestep target/release/libsidestep_preload.so
 
 library: ## Build the C library for linking: target/release/libsidestep_c.so and target/c/libsidestep_c.a
 	@scripts/bootstrap build
@@ -34,14 +35,16 @@ install: build library ## Install the binary, the C library and its headers unde
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib target/c/libsidestep_c.a
 	install -D -m 755 target/release/libsidestep_c.so $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so.1
 	ln -sf libsidestep_c.so.1 $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so
+	install -D -m 755 target/release/libsidestep_preload.so $(DESTDIR)$(PREFIX)/lib/libsidestep.so
 
 install-debug: build library ## Install the debug information of the binary and the shared library where debuggers look for it
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/bin target/release/sidestep.debug
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_c.so.debug
+	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_preload.so.debug
 
 test: ## Run every test; those that need network namespaces run as root only
 	@scripts/bootstrap test
-	$(CARGO) test --workspace --locked
+	CARGO=$(CARGO) scripts/test
 
 conformance: ## Run the QuickFIX family's acceptance scripts, obtained as a Go module, against session and engine
 	@scripts/bootstrap conformance
@@ -55,7 +58,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/vm-kernels \
+	shellcheck -x scripts/bootstrap scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
 		.ci/run peers/lib peers/*/run peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
@@ -90,11 +93,13 @@ fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 models: ## Check every interleaving of the rings' protocols with loom: some minutes
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/loom $(CARGO) test --release --locked -p sidestep-ring --lib models
 
-tsan: ## Run the tests of rings and shared memory under ThreadSanitizer (needs nightly with rust-src)
+tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSanitizer (needs nightly with rust-src)
 	@scripts/bootstrap tsan
 	RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test --locked -Zbuild-std \
 		--target "$$(rustc -vV | sed -n 's/^host: //p')" \
 		-p sidestep-ring --test threads --test model -p sidestep-socket --test shm
+	RUSTFLAGS=-Zsanitizer=thread CARGO_TARGET_DIR=target/tsan $(CARGO) +nightly test --locked -Zbuild-std \
+		--target "$$(rustc -vV | sed -n 's/^host: //p')" -p sidestep-socket --lib shared::
 
 clean: ## Remove build results and measurements
 	$(CARGO) clean
