@@ -321,6 +321,10 @@ fn there_is_one_control_and_it_knows_its_guests() {
     let second = place.run(&["control", "--socket", "/dev/null/none"]);
     assert_eq!(second.code, 1);
     let pid = place.control.as_ref().unwrap().id();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // proc_pid_stat(5): the 19th, of which two come before the end of the name.
+    let nice = stat.rsplit_once(')').unwrap().1.split_whitespace().nth(16).unwrap();
+    assert_eq!(nice, "-10", "it answers in time, however busy the host is");
     assert!(second.stderr.contains(&format!("running already (process {pid})")), "{}", second.stderr);
     assert_eq!(place.run(&["control", "--cleanup"]).code, 1, "not under a running one");
 

@@ -5,10 +5,14 @@
 //! but on one per user, which the user can block only for itself. (Connections in which such descriptors are still
 //! queued are closed by the reaper.)
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::sockopt::{set_socket_linger, socket_domain, socket_protocol};
 use rustix::net::{AddressFamily, ipproto};
+use sidestep_sys::Problem;
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -35,13 +39,44 @@ pub(crate) struct Foreign {
 }
 
 /// The closing threads: one for each user with a descriptor to close, which ends when none is left.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Closers(Arc<Mutex<BTreeMap<u32, VecDeque<Doomed>>>>);
+#[derive(Clone, Debug)]
+pub(crate) struct Closers(Arc<Shared>);
 
-/// A descriptor to be closed, and whether its SO_LINGER stays.
-type Doomed = (OwnedFd, bool);
+#[derive(Debug)]
+struct Shared {
+    queues: Mutex<BTreeMap<u32, VecDeque<Doomed>>>,
+    /// An eventfd that is written when a descriptor was closed that somebody waits for.
+    bell: OwnedFd,
+    is_awaited: AtomicBool,
+}
+
+/// A descriptor to be closed, which stays in its queue meanwhile.
+#[derive(Debug)]
+struct Doomed {
+    /// Taken by the thread that closes it.
+    descriptor: Option<OwnedFd>,
+    keeps_linger: bool,
+    /// Its place among all that were to be closed.
+    place: u64,
+}
+
+/// A descriptor in a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ticket {
+    key: u32,
+    place: u64,
+}
+
+/// The places taken so far, in all queues.
+static PLACES: AtomicU64 = AtomicU64::new(0);
 
 impl Closers {
+    pub(crate) fn new() -> Result<Self, Problem> {
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
+            .map_err(|error| Problem::failed("cannot make an eventfd", io::Error::from(error)).next("see ulimit -n"))?;
+        Ok(Self(Arc::new(Shared { queues: Mutex::default(), bell, is_awaited: AtomicBool::new(false) })))
+    }
+
     /// Wraps a descriptor that a process of `uid` has sent.
     pub(crate) fn own(&self, uid: u32, descriptor: OwnedFd) -> Foreign {
         Foreign { descriptor: Some(descriptor), uid, closers: self.clone(), keeps_linger: false }
@@ -49,10 +84,40 @@ impl Closers {
 
     /// Returns whether this user's descriptors cannot be closed.
     pub(crate) fn is_stuck(&self, uid: u32) -> bool {
-        let waiting = self.lock();
-        let own = waiting.get(&key(&waiting, uid)).map_or(0, VecDeque::len);
-        // The one being closed is no longer in the queue.
-        own >= WAITING_MAX || own > 0 && waiting.values().map(VecDeque::len).sum::<usize>() >= WAITING_OF_ALL_MAX
+        let queues = self.lock();
+        let own = queues.get(&key(&queues, uid)).map_or(0, VecDeque::len);
+        // The first one of each is being closed.
+        let waiting = |count: usize| count.saturating_sub(1);
+        waiting(own) >= WAITING_MAX
+            || waiting(own) > 0
+                && queues.values().map(|queue| waiting(queue.len())).sum::<usize>() >= WAITING_OF_ALL_MAX
+    }
+
+    /// The last of this user's descriptors that is not closed yet.
+    pub(crate) fn last_of(&self, uid: u32) -> Option<Ticket> {
+        let queues = self.lock();
+        let key = key(&queues, uid);
+        queues.get(&key).and_then(VecDeque::back).map(|doomed| Ticket { key, place: doomed.place })
+    }
+
+    /// Returns whether this descriptor, and all before it in its queue, are closed. If not, the bell rings after the next one.
+    pub(crate) fn is_closed(&self, ticket: Ticket) -> bool {
+        let queues = self.lock();
+        let is_closed =
+            queues.get(&ticket.key).and_then(VecDeque::front).is_none_or(|first| first.place > ticket.place);
+        self.0.is_awaited.fetch_or(!is_closed, Ordering::Relaxed);
+        is_closed
+    }
+
+    /// Readable when a descriptor was closed that somebody waits for.
+    pub(crate) fn bell(&self) -> BorrowedFd<'_> {
+        self.0.bell.as_fd()
+    }
+
+    /// Silences the bell.
+    pub(crate) fn heard(&self) {
+        // It was silent, then.
+        let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
     }
 
     /// Closes a descriptor that a process of `uid` has sent; soon, on another thread.
@@ -60,13 +125,15 @@ impl Closers {
         if is_udp(descriptor.as_fd()) {
             return; // Closing it does not block; by far the most common case.
         }
-        let mut waiting = self.lock();
-        let key = key(&waiting, uid);
-        if let Some(waiting) = waiting.get_mut(&key) {
-            return waiting.push_back((descriptor, keeps_linger));
+        let mut queues = self.lock();
+        let place = PLACES.fetch_add(1, Ordering::Relaxed);
+        let doomed = Doomed { descriptor: Some(descriptor), keeps_linger, place };
+        let key = key(&queues, uid);
+        if let Some(queue) = queues.get_mut(&key) {
+            return queue.push_back(doomed);
         }
-        waiting.insert(key, VecDeque::from([(descriptor, keeps_linger)]));
-        drop(waiting);
+        queues.insert(key, VecDeque::from([doomed]));
+        drop(queues);
         let closers = self.clone();
         let thread = thread::Builder::new().name("closer".into()).spawn(move || closers.work(key));
         if thread.is_err() {
@@ -76,25 +143,38 @@ impl Closers {
     }
 
     fn work(&self, key: u32) {
-        while let Some((descriptor, keeps_linger)) = self.next(key) {
+        while let Some((descriptor, keeps_linger)) = self.first(key) {
             // Avoids the wait if the maker has closed it; otherwise the wait is not ours.
             if !keeps_linger {
                 let _ = set_socket_linger(&descriptor, None);
             }
+            drop(descriptor);
+            self.pop(key);
         }
     }
 
-    fn next(&self, key: u32) -> Option<Doomed> {
-        let mut waiting = self.lock();
-        let next = waiting.get_mut(&key).and_then(VecDeque::pop_front);
-        if next.is_none() {
-            waiting.remove(&key);
+    /// Takes the descriptor that is to be closed next.
+    fn first(&self, key: u32) -> Option<(OwnedFd, bool)> {
+        let mut queues = self.lock();
+        let first = queues.get_mut(&key).and_then(VecDeque::front_mut)?;
+        Some((first.descriptor.take()?, first.keeps_linger))
+    }
+
+    /// It is closed. A queue without more ends.
+    fn pop(&self, key: u32) {
+        let mut queues = self.lock();
+        let queue = queues.get_mut(&key);
+        if queue.is_some_and(|queue| queue.pop_front().is_some() && queue.is_empty()) {
+            queues.remove(&key);
         }
-        next
+        if self.0.is_awaited.swap(false, Ordering::Relaxed) {
+            // Full is awake.
+            let _ = rustix::io::write(&self.0.bell, &1_u64.to_ne_bytes());
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u32, VecDeque<Doomed>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -128,4 +208,44 @@ fn is_udp(descriptor: BorrowedFd<'_>) -> bool {
     let is_internet = |family| matches!(family, AddressFamily::INET | AddressFamily::INET6);
     socket_domain(descriptor).is_ok_and(is_internet)
         && socket_protocol(descriptor).is_ok_and(|protocol| protocol == Some(ipproto::UDP))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::event::{PollFd, PollFlags, poll};
+    use sidestep_testkit::lingering;
+    use std::fs::File;
+    use std::io::Read;
+    use std::time::Duration;
+
+    fn await_bell(closers: &Closers) {
+        while poll(&mut [PollFd::from_borrowed_fd(closers.bell(), PollFlags::IN)], None).is_err() {}
+        closers.heard();
+    }
+
+    #[test]
+    fn a_ticket_is_good_when_its_descriptor_and_those_before_it_are_closed() {
+        let closers = Closers::new().unwrap();
+        assert!(closers.last_of(1).is_none());
+        let (peer, slow) = lingering(Duration::from_millis(500));
+        let (mut reader, writer) = rustix::pipe::pipe().map(|(reader, writer)| (File::from(reader), writer)).unwrap();
+        closers.close(1, slow, true);
+        closers.close(1, writer, false);
+        let ticket = closers.last_of(1).unwrap();
+        assert!(!closers.is_closed(ticket), "the first one lingers");
+        let (other, quick) = rustix::pipe::pipe().unwrap();
+        closers.close(2, quick, false);
+        let of_other = closers.last_of(2);
+        while of_other.is_some_and(|ticket| !closers.is_closed(ticket)) {
+            await_bell(&closers);
+        }
+        assert_eq!(File::from(other).read(&mut [0; 8]).unwrap(), 0, "another user's is closed meanwhile");
+        while !closers.is_closed(ticket) {
+            await_bell(&closers);
+        }
+        assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "no copy of the writing end is left");
+        assert!(closers.last_of(1).is_none());
+        drop(peer);
+    }
 }

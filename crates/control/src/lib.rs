@@ -63,6 +63,10 @@ pub const UNUSED_WAIT: Duration = Duration::from_secs(10);
 /// Descriptors that entries may not use: three per client, those of programs and maps, and those in transit.
 const DESCRIPTORS_KEPT: usize = 2048;
 
+/// The nice value of the serving thread (sched(7)): programs distrust a control that is silent for a second, however busy the host is. It
+/// works for microseconds at a time.
+const NICE: i32 = -10;
+
 /// Serves the network namespace of the calling thread until `stop` is set, then restores the host.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), Problem> {
     serve(options, stop, None)
@@ -76,6 +80,8 @@ pub fn run_while_used(options: &Options, stop: &AtomicBool) -> Result<(), Proble
 fn serve(options: &Options, stop: &AtomicBool, unused_wait: Option<Duration>) -> Result<(), Problem> {
     let state = State::take(&place::directory()?)?;
     sweep::sweep(state.directory());
+    // Without CAP_SYS_NICE it keeps what its service manager has set.
+    let _ = rustix::process::setpriority_process(None, NICE);
     let descriptors = raise_descriptor_limit();
     // Before there are descriptors of others, which its thread would share for a moment.
     let reaper = Reaper::start()?;
@@ -87,7 +93,7 @@ fn serve(options: &Options, stop: &AtomicBool, unused_wait: Option<Duration>) ->
     let listener = Listener::open(&socket, options.permit.clone())?;
     let dataplane = Xdp::start(&state.pins(), &options.interfaces, options.detaches_unused, mirror.links())?;
     let records = state.records();
-    let mut registry = Registry::new(dataplane, state);
+    let mut registry = Registry::new(dataplane, state)?;
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
     options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
     registry.adopt(records, now);

@@ -84,6 +84,12 @@ pub(crate) fn opened() -> Option<Arc<Shared>> {
     place().clone()?.ok()
 }
 
+/// Returns whether the program has closed a socket of this port lately, and may bind it again.
+pub(crate) fn was_released(port: u16) -> bool {
+    let _inside = Inside::enter();
+    opened().is_some_and(|engine| engine.with(|engine| engine.was_released(port)))
+}
+
 /// The engine, opened by the first connection to an address.
 pub(crate) fn open_toward(remote: IpAddr) -> Opened {
     open(|| of_address(source_toward(remote)?))
@@ -296,19 +302,15 @@ impl Shared {
         woken
     }
 
-    /// Hands all connections to the kernel, for good; waits for that, but no longer than the user has set.
+    /// Hands all connections to the kernel, for good, and gives all ports back; waits for that, but no longer than the user has set.
     pub(crate) fn release(&self) {
         let deadline = Instant::now() + Duration::from_millis(self.settings.linger_ms.into());
-        let is_needed = self.with_polled(|engine| {
+        self.with_polled(|engine| {
             let tcp = engine.tcp();
             let ((all, time_wait), (orphans, _)) = (tcp.connections(), tcp.orphans());
-            all > time_wait || orphans > 0
+            if all > time_wait || orphans > 0 { engine.release_all() } else { engine.close_stack() }
         });
-        if !is_needed {
-            return;
-        }
-        self.with(Engine::release_all);
-        while Instant::now() < deadline && self.with_polled(|engine| engine.refusal().is_none()) {
+        while Instant::now() < deadline && self.with_polled(|engine| !engine.is_released()) {
             std::thread::sleep(RELEASE_PAUSE);
         }
     }

@@ -154,7 +154,8 @@ pub(crate) fn before_close(number: c_int, description: &Arc<Description>) {
 }
 
 /// Before execve(2): the kernel gets all that the new program or another process has, and then the rest, which exec closes: each
-/// connection ends as it does by the kernel, closed ones with bytes unsent among them. Where exec fails, the kernel keeps them.
+/// connection ends as it does by the kernel, closed ones with bytes unsent among them, and the ports of the others are free. Where exec
+/// fails, the kernel keeps them.
 pub(crate) fn before_exec() {
     let _inside = Inside::enter();
     let is_needed = |(number, description): &(c_int, Arc<Description>)| {
@@ -169,11 +170,17 @@ pub(crate) fn before_exec() {
     }
 }
 
-/// Before the process ends: the kernel gets all connections, closed ones with bytes unsent among them, and goes on with them.
+/// Before the process ends: the kernel gets all connections, closed ones with bytes unsent among them, and goes on with them. Ports are
+/// given back.
 pub(crate) fn at_exit() {
     let _inside = Inside::enter();
-    if let Some(engine) = engine::opened() {
-        engine.release();
+    let Some(engine) = engine::opened() else { return };
+    let all = descriptors::all();
+    engine.release();
+    for (_, description) in &all {
+        if let Kind::Listener(listener) = &description.kind {
+            listener.unlisten();
+        }
     }
 }
 

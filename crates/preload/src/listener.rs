@@ -214,12 +214,25 @@ impl Listener {
         }
         // The socket listens until both have gone, which proves the port for the connections that each has accepted.
         let ipv4 = self.ipv4.map_or(Ok(()), |ipv4| tcp.leave_listener(ipv4));
-        let is_shared = self.is_shared || self.birth.was_before_fork() || self.birth.was_before_start();
         // Where another process may have the socket, it listens on there.
-        let ended = if is_shared { tcp.leave_listener(self.handle) } else { tcp.close_listener(self.handle) };
+        let ended =
+            if self.may_be_others() { tcp.leave_listener(self.handle) } else { tcp.close_listener(self.handle) };
         if let Err(problem) = ipv4.and(ended) {
             self.engine.report(&problem.brief());
         }
+    }
+
+    /// Before the process ends: control has a descriptor of the socket, and closes it a little later than the process. Whoever binds the
+    /// port meanwhile finds it as the kernel leaves it.
+    pub(crate) fn unlisten(&self) {
+        if !self.may_be_others() {
+            self.engine.with(|engine| engine.tcp().unlisten(self.handle));
+        }
+    }
+
+    /// Returns whether another process may have the socket.
+    fn may_be_others(&self) -> bool {
+        self.is_shared || self.birth.was_before_fork() || self.birth.was_before_start()
     }
 
     fn accept(&self, engine: &mut Engine) -> Option<TcpStream> {

@@ -241,11 +241,15 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         let watches = self.registry.clients().filter_map(|(_, client)| client.watch.as_ref());
         fds.extend(watches.map(|watch| PollFd::new(watch, PollFlags::IN)));
         fds.extend(self.errors.poll_fds());
+        fds.push(PollFd::from_borrowed_fd(self.registry.closers.bell(), PollFlags::IN));
         match poll(&mut fds, Timespec::try_from(until_due).ok().as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Problem::failed("cannot wait for events", std::io::Error::from(error))),
         }
         let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        if fds.last().is_some_and(is_ready) {
+            self.registry.closers.heard();
+        }
         let clients = ids.into_iter().zip(&fds[2..]).filter(|(_, fd)| is_ready(fd)).map(|(id, _)| id).collect();
         Ok(Ready { has_notices: is_ready(&fds[0]), has_arrivals: is_ready(&fds[1]), clients })
     }

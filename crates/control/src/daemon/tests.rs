@@ -25,7 +25,7 @@ struct Running {
 
 fn daemon(listener: Listener) -> Daemon<Fake, ()> {
     let mirror = Mirror::open(0, None).unwrap();
-    let registry = Registry::new(Fake::default(), ());
+    let registry = Registry::new(Fake::default(), ()).unwrap();
     let here = Here { cookie: 0, guard: crate::guard::Guard::open().unwrap(), injector: None };
     Daemon::new(mirror, listener, Reaper::start().unwrap(), registry, here)
 }

@@ -2,7 +2,7 @@
 
 use super::{Answer, Host, RecordStore, Registry};
 use crate::dataplane::Dataplane;
-use crate::foreign::Foreign;
+use crate::foreign::{Foreign, Ticket};
 use rustix::fs::fstat;
 use sidestep_control_api::message::{Code, HAND_OVER_WAIT, Refusal, Reply};
 use sidestep_sys::socket::{TcpState, netns_cookie, tcp_state};
@@ -36,6 +36,8 @@ enum What {
     Twin { cookie: u64, socket: Foreign, uid: u32 },
     /// This application is to have no stack any more.
     Release(u32),
+    /// A descriptor of a socket whose port is given back is to be closed.
+    Closing(Ticket),
 }
 
 impl<D: Dataplane, K: RecordStore> Registry<D, K> {
@@ -109,6 +111,15 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         Ok(())
     }
 
+    /// The answer to a request by which ports were given back: when they are free. A user who keeps its own sockets from being closed has it
+    /// a little later.
+    pub(super) fn when_closed(&mut self, id: u32, now: Instant) -> Answer {
+        let done = Answer::plain(Reply::Done);
+        let Some(ticket) = self.closers.last_of(self.uid(id)) else { return done };
+        // Where too many requests wait, it is not said when.
+        self.wait(id, What::Closing(ticket), now, "").map_or(done, |()| Answer::later())
+    }
+
     /// The request that has just got [`Answer::later`] has this number.
     pub(crate) fn answer_later(&mut self, client: u32, number: u32) {
         let unnumbered = |waiting: &&mut Waiting| waiting.client == client && waiting.number.is_none();
@@ -125,6 +136,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
                     }
                 }
                 What::Release(client) => waiting.has_progress |= *client == id,
+                What::Closing(_) => {}
             }
         }
     }
@@ -136,7 +148,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
 
     /// The answers that are due: client, number of the request, reply.
     pub(crate) fn due_answers(&mut self, now: Instant) -> Vec<(u32, u32, Reply)> {
-        let Self { waiting, clients, .. } = self;
+        let Self { waiting, clients, closers, .. } = self;
         for one in waiting.iter_mut().filter(|one| one.outcome.is_none()) {
             if std::mem::take(&mut one.has_progress) {
                 one.due = one.latest.min(now + HAND_OVER_WAIT);
@@ -144,6 +156,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             let has_stacks = |client: &u32| clients.get(client).is_some_and(|client| !client.stacks.is_empty());
             one.outcome = match &one.what {
                 What::Release(client) if !has_stacks(client) => Some(Ok(())),
+                What::Closing(ticket) if one.due <= now || closers.is_closed(*ticket) => Some(Ok(())),
                 _ if one.due <= now => Some(Err(Code::NoEntry)),
                 _ => None,
             };
@@ -191,6 +204,7 @@ fn refused(code: Code, what: &What) -> Reply {
         What::Twin { .. } => {
             ("cannot hand over a connection", "no program has an accelerated connection with this socket")
         }
+        What::Closing(_) => ("cannot give a port back", "it is not closed"),
         What::Release(_) => ("cannot release the process", "it has not handed over its connections in time"),
     };
     Reply::Refused(match code {

@@ -39,6 +39,7 @@ use sidestep_control_api::message::{
     Code, Entry, GRACE, IcmpError, Protocol, RESTART_GRACE, Refusal, Reply, Request, StackFacts, VERSION,
 };
 use sidestep_control_api::table::Link;
+use sidestep_sys::Problem;
 use sidestep_sys::credentials::Credentials;
 use sidestep_sys::owner::Owner;
 use sidestep_sys::problem::{note, say};
@@ -98,10 +99,10 @@ pub(crate) struct Registry<D: Dataplane, K> {
 }
 
 impl<D: Dataplane, K: RecordStore> Registry<D, K> {
-    pub(crate) fn new(dataplane: D, records: K) -> Self {
+    pub(crate) fn new(dataplane: D, records: K) -> Result<Self, Problem> {
         let (clients, stacks, doomed) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let closers = Closers::default();
-        Self {
+        let closers = Closers::new()?;
+        Ok(Self {
             dataplane,
             closers,
             records,
@@ -123,7 +124,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             waiting: Vec::new(),
             notices: Vec::new(),
             is_ending: false,
-        }
+        })
     }
 
     /// Limits entries and reserved ports to this many descriptors, half to each at most: without free ones, control
@@ -285,7 +286,10 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             Request::BindStack => return self.open(id, host, now),
             Request::ResumeStack { stack } => return self.resume(id, stack, &descriptors),
             Request::Steer { stack, entry } => self.steer(id, stack, entry, descriptors, host)?,
-            Request::Unsteer { stack, entry } => self.unsteer(id, stack, &entry)?,
+            Request::Unsteer { stack, entry } => {
+                self.unsteer(id, stack, &entry)?;
+                return Ok(self.when_closed(id, now));
+            }
             Request::HandOver { stack, connection } => self.hand_over(id, stack, &connection, descriptors, host)?,
             Request::HandOverTwin => return self.hand_over_twin(id, descriptors, host, now),
             Request::TwinStays { cookie, code } => self.keep_twin(id, cookie, code),
@@ -308,6 +312,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             Request::CloseStack { stack } => {
                 self.owned(id, stack)?;
                 self.close(stack);
+                return Ok(self.when_closed(id, now));
             }
             Request::Bye => self.remove(id),
         }

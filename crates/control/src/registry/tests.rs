@@ -100,7 +100,7 @@ impl Case {
         let guard = Guard::open().unwrap();
         let host =
             FakeHost { links, namespace, guard, asked: Vec::new(), are_groups_free: false, receivers: Vec::new() };
-        Self { registry: Registry::new(Fake::default(), ()), host, now: Instant::now() }
+        Self { registry: Registry::new(Fake::default(), ()).unwrap(), host, now: Instant::now() }
     }
 
     /// A client of this very process.

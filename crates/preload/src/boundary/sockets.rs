@@ -7,7 +7,7 @@ use crate::call::{Manner, Outcome, give, serve};
 use crate::description::{Description, Kind};
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{accelerate, datagram, descriptors, errno, handover, status};
+use crate::{accelerate, datagram, descriptors, engine, errno, handover, status};
 use libc::{c_int, msghdr, sockaddr, socklen_t};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -15,6 +15,11 @@ use sidestep_socket::tcp::{Shutdown, TcpStream};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The time for control to close its descriptor of a port that was given back, and the pause between two attempts to bind it.
+const RELEASED_WAIT: Duration = Duration::from_millis(500);
+const RELEASED_PAUSE: Duration = Duration::from_micros(200);
 
 pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {
     // SAFETY: socket takes plain values.
@@ -37,12 +42,27 @@ pub(crate) unsafe fn bind(number: c_int, address: *const sockaddr, length: sockl
         _ => Err::<c_int, _>(Stop::Kernel),
     });
     // SAFETY: as the C function's.
-    let result = give(refused, || unsafe { real::bind(number, address, length) });
+    let bind = || unsafe { real::bind(number, address, length) };
+    let result = give(refused, || bind_released(local.map_or(0, |local| local.port()), bind));
     if result == 0 && !Inside::is_entered() {
         let _inside = Inside::enter();
         follow_or_begin(number);
     }
     result
+}
+
+/// Binds to a port. One that the program has closed a moment ago may be taken by control alone, for a moment; with the kernel it is free.
+fn bind_released(port: u16, bind: impl Fn() -> c_int) -> c_int {
+    let begun = Instant::now();
+    loop {
+        let result = bind();
+        let is_taken = result == -1 && errno::last() == Errno::ADDRINUSE && !Inside::is_entered();
+        let may_be_ours = || begun.elapsed() < RELEASED_WAIT && engine::was_released(port);
+        if !is_taken || !errno::preserve(may_be_ours) {
+            return result;
+        }
+        std::thread::sleep(RELEASED_PAUSE);
+    }
 }
 
 /// A socket of UDP has another address or peer.

@@ -62,6 +62,7 @@ impl Hosts {
         self.lab.host(Side::A)
     }
 
+    #[allow(dead_code)] // Not all tests do.
     pub(crate) fn linux(&self) -> &Host {
         self.lab.host(Side::B)
     }
@@ -104,6 +105,7 @@ impl Hosts {
     }
 
     /// Starts a program on Linux.
+    #[allow(dead_code)] // Not all tests do.
     pub(crate) fn start_linux(&self, program: &str, arguments: &[&str]) -> Running {
         start(self.linux(), program, arguments, &[])
     }
@@ -207,12 +209,24 @@ impl Running {
     /// Waits until it has said a line.
     #[allow(dead_code)] // Not all tests do.
     pub(crate) fn wait_for(&mut self, line: &str) {
-        let stdout = self.0.stdout.as_mut().expect("it is a pipe");
         let (mut said, mut byte) = (Vec::new(), [0]);
         while !said.ends_with(format!("{line}\n").as_bytes()) {
-            assert_eq!(stdout.read(&mut byte).expect("it can be read"), 1, "{}", String::from_utf8_lossy(&said));
+            let stdout = self.0.stdout.as_mut().expect("it is a pipe");
+            if stdout.read(&mut byte).expect("it can be read") == 0 {
+                self.panic_without(line, &String::from_utf8_lossy(&said));
+            }
             said.push(byte[0]);
         }
+    }
+
+    /// It has ended too early: panics with what it was told.
+    fn panic_without(&mut self, line: &str, said: &str) -> ! {
+        let status = self.0.wait().expect("it is a child of ours");
+        let mut told = String::new();
+        if let Some(mut stderr) = self.0.stderr.take() {
+            let _ = stderr.read_to_string(&mut told);
+        }
+        panic!("it ended before it said {line:?}: {status}\nsaid: {said}\ntold: {told}");
     }
 
     /// Waits for its end, which must be a good one; returns what it has said and what it was told.

@@ -88,8 +88,8 @@ pub(crate) enum Command {
     Report(String, Code),
     /// Opens a stack again, as soon as control can.
     Reopen(OpenStack),
-    /// Closes the stack: what came of it cannot be used.
-    Close,
+    /// Closes the stack.
+    Close(Question),
     /// Ends the thread.
     Stop,
 }
@@ -249,9 +249,11 @@ impl ControlAgent {
         self.tell(Command::Reopen(wish));
     }
 
-    /// Closes the stack; does not wait.
-    pub(crate) fn close(&self) {
-        self.tell(Command::Close);
+    /// Closes the stack, after all that was asked for before; the answer comes later, or is not waited for.
+    pub(crate) fn begin_to_close(&self) -> Answer {
+        let (question, answer) = question();
+        self.tell(Command::Close(question));
+        answer
     }
 
     /// Has the owner told when the twin has something, once.

@@ -118,7 +118,10 @@ impl<'a> AgentThread<'a> {
                 let _ = self.with_client(|client| client.report(&subject, code));
             }
             Command::Reopen(wish) => self.wanted = Some((wish, Instant::now() + REOPEN_FIRST, REOPEN_FIRST)),
-            Command::Close => self.close_stack(),
+            Command::Close(question) => {
+                self.close_stack();
+                question.answer(Ok(()));
+            }
             Command::Stop => {}
         }
     }

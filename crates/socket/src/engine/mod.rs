@@ -87,6 +87,13 @@ impl Engine {
         self.refusal.as_ref().map(|(reason, text)| (*reason, text.as_str()))
     }
 
+    /// Returns whether sockets of this engine gave the port back in the last seconds: it may be taken a little longer (EADDRINUSE), by nobody
+    /// else.
+    pub fn was_released(&self, port: u16) -> bool {
+        let now = std::time::Instant::now();
+        self.released.was_ours(port, now) || self.streams.released.was_ours(port, now)
+    }
+
     /// Facts of the frame link; `None` where there is none.
     pub fn link(&self) -> Option<&FrameFacts> {
         self.bypass.as_ref().map(|bypass| bypass.link.facts())

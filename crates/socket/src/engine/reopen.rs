@@ -43,7 +43,8 @@ impl Engine {
             }
             Err(problem) => {
                 self.refusal = Some((Reason::Refused, problem.brief()));
-                self.agent.as_ref().into_iter().for_each(crate::control_agent::ControlAgent::close);
+                // What came of it cannot be used.
+                self.agent.iter().for_each(|agent| drop(agent.begin_to_close()));
             }
         }
     }

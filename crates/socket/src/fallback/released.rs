@@ -49,7 +49,8 @@ impl Released {
         }
     }
 
-    fn was_ours(&self, port: u16, now: Instant) -> bool {
+    /// Returns whether a port was given back lately.
+    pub(crate) fn was_ours(&self, port: u16, now: Instant) -> bool {
         self.0.iter().any(|(known, at)| *known == port && now.duration_since(*at) < LATELY)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::begin::Subject;
 use super::pending::Release;
+use crate::control_agent::ControlAgent;
 use crate::engine::Engine;
 use crate::fallback::tcp::unconnected;
 use crate::reason::Reason;
@@ -26,9 +27,20 @@ const PASSES: u32 = 2;
 
 impl Engine {
     /// Hands every connection to the kernel, closed ones whose data is not all acknowledged among them, and closes the stack then, for good.
-    /// Polls complete it: then there is a refusal ([`Engine::refusal`]).
+    /// Polls complete it: then there is a refusal ([`Engine::refusal`]), and a little later [`Engine::is_released`].
     pub fn release_all(&mut self) {
         self.begin_release(true);
+    }
+
+    /// Closes the stack, for good, with all connections past the kernel that there are. Also one that was lost as control was silent.
+    pub fn close_stack(&mut self) {
+        self.end_release(true);
+    }
+
+    /// Returns whether the stack is closed, by control, too, which gives its ports back then.
+    pub fn is_released(&self) -> bool {
+        let closing = self.streams.hand_overs.closing.as_ref();
+        self.refusal.is_some() && closing.is_none_or(|answer| answer.view().wait(Duration::ZERO).is_some())
     }
 
     /// Hands everything over, and closes the stack then. `for_good`: no other stack is opened.
@@ -75,7 +87,7 @@ impl Engine {
     /// Connections that could not be handed over end with the stack, but those that nobody has answered yet: the kernel begins them anew.
     fn end_release(&mut self, for_good: bool) {
         self.leave_unanswered();
-        self.agent.iter().for_each(crate::control_agent::ControlAgent::close);
+        self.streams.hand_overs.closing = self.agent.as_ref().map(ControlAgent::begin_to_close);
         self.options.accelerate &= !for_good;
         self.lose_stack(Reason::Released, Reason::Released.description().into());
     }

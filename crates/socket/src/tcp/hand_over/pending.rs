@@ -48,6 +48,8 @@ pub(crate) struct HandOvers {
     pub(super) done: Vec<(ConnectionId, SocketAddr, SocketAddr)>,
     /// All are to be handed over: then the stack is closed, for good or until there is another control.
     pub(super) release: Option<Release>,
+    /// Control's answer to the end of the stack.
+    pub(super) closing: Option<Answer>,
 }
 
 /// The progress of handing all connections over.

@@ -327,6 +327,12 @@ impl Tcp<'_> {
         self.end_listener(handle, End::Leave)
     }
 
+    /// Ends listening of the kernel's socket alone, which keeps its port: for a process that ends.
+    pub fn unlisten(&mut self, handle: TcpListener) {
+        // One that is gone does not listen.
+        self.engine.streams.listeners.at(handle.0).into_iter().for_each(|listener| listener.twin.unlisten(false));
+    }
+
     fn end_listener(&mut self, handle: TcpListener, end: End) -> Result<(), Problem> {
         self.check().map_err(|error| Problem::failed("cannot stop listening", error))?;
         let found = self.engine.streams.listeners.at(handle.0);
