@@ -155,6 +155,22 @@ fn what_cannot_be_gathered_is_dropped_whole() {
         assert_eq!(crate::support::number(far.bytes(&frame)), Some(number as u64));
         far.release(frame);
     }
+    // What was still under way comes before this one. One that is sent and has not come was dropped.
+    const LAST: u64 = u64::MAX;
+    wait("the end of what was under way", || {
+        near.poll().unwrap();
+        let is_sent = near.counters().tally.sent == 0;
+        far.poll().unwrap();
+        while let Some((frame, number)) = receive(&mut far) {
+            far.release(frame);
+            if number == LAST {
+                return Some(());
+            }
+        }
+        assert!(!is_sent || send(&mut near, LAST, 100), "the ring has room");
+        near.flush().unwrap();
+        None
+    });
     there_and_back(&mut near, &mut far, 1000, 9014);
     check_accounts(&mut far);
 }
