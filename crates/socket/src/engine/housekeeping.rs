@@ -142,7 +142,11 @@ impl Engine {
                 Event::IcmpError(error) => self.receive_icmp_error(&error),
                 Event::GivenBack(entry, reason) => self.fall_back(entry, reason),
                 Event::Ports(answer) => self.streams.ports.answered(answer, self.heartbeat.now_ns()),
-                Event::Ended(local, remote) => self.end_handed_over(local, remote),
+                Event::Ended(local, remote) => {
+                    // The answer to its hand-over came before, and may not have been looked at.
+                    self.poll_hand_overs();
+                    self.end_handed_over(local, remote);
+                }
                 Event::HandOverTwin(cookie) => self.hand_over_twin(cookie),
                 Event::HandOverAll(for_good) => self.begin_release(for_good),
                 Event::Spread(spread) => {
