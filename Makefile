@@ -71,13 +71,14 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against other rings, smoltcp, FIX codecs, sockperf, a C loop, and the verdicts of compare: about twenty minutes
+peers: build ## Measure against other rings, smoltcp, FIX codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/smoltcp/run
 	peers/codec/run
 	peers/c-loop/run
 	peers/sockperf/run
+	peers/programs/run
 	peers/self/run
 
 peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelphia, Artio; talk to QuickFIX both ways

@@ -78,9 +78,6 @@ fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String>
 
 /// Returns the reason why programs under the library cannot be measured between these ends.
 fn unmodified_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
-    if transport != Transport::Tcp {
-        return Some("its programs are measured over TCP".into());
-    }
     if ends.program.is_none() {
         return Some("both ends are programs of their own, which only the command starts".into());
     }

@@ -191,7 +191,7 @@ pub const PATHS: &[Path] = &[
         backend: Backend::Kernel,
         peer: None,
         description: "As kernel-pinned, and not changed for it: at both ends a program of its own that knows blocking sockets \
-                      alone, under sidestep run, whose library takes its TCP past the kernel. A receive polls before it \
+                      alone, under sidestep run, whose library takes its TCP or UDP past the kernel. A receive polls before it \
                       sleeps (profile latency). In the lab only, as root.",
     },
     Path {

@@ -113,6 +113,31 @@ fn a_forgotten_connection_asks_its_peer_stays_silent_then_and_keeps_its_tuple_un
     host.tcp.audit().unwrap();
 }
 
+/// Steering brings a SYN of that tuple only if the kernel has nothing of the connection any more.
+#[test]
+fn the_tuple_of_a_forgotten_connection_is_its_peers_again_who_connects_anew() {
+    let mut pair = Pair::new(&Config::latency(), 1);
+    let (client, server) = pair.established();
+    let now = pair.now;
+    let flow = pair.hosts[CLIENT].tcp.facts(client).unwrap().flow;
+    pair.hosts[SERVER].tcp.freeze(now, server).unwrap();
+    pair.hosts[CLIENT].with(now, |tcp, mut sink| tcp.abort(now, client, &mut sink)).unwrap();
+    pair.run(1_000_000);
+    let options = pair.hosts[CLIENT].tcp.config().options();
+    let now = pair.now;
+    let again = pair.hosts[CLIENT]
+        .with(now, |tcp, mut sink| tcp.connect(now, flow.local(), flow.remote(), None, options, &mut sink).unwrap());
+    pair.run(1_000_000);
+    assert_eq!(pair.hosts[CLIENT].tcp.facts(again).unwrap().state, State::SynSent, "frozen: nobody answers");
+    let now = pair.now;
+    pair.hosts[SERVER].with(now, |tcp, mut sink| tcp.forget(now, server, &mut sink)).unwrap();
+    pair.run(5_000_000_000);
+    assert_eq!(pair.hosts[CLIENT].tcp.facts(again).unwrap().state, State::Established, "its SYN came again");
+    let host = &mut pair.hosts[SERVER];
+    assert!(!host.tcp.release(server), "the word of control comes too late");
+    host.tcp.audit().unwrap();
+}
+
 #[test]
 fn what_is_not_open_is_refused() {
     let mut pair = Pair::new(&Config::latency(), 1);

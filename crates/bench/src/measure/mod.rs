@@ -14,7 +14,7 @@ pub(crate) use loop_cost::loop_cost_ns;
 pub(crate) use noise::{Meter, hiccups};
 pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
-pub(crate) use round_trip::{Exchange, LOOK_UP, Target, Trips, Work};
+pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::ControlPlaneThread;

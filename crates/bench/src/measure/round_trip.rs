@@ -32,7 +32,7 @@ const SETTLE_MAX: Duration = Duration::from_millis(50);
 /// Time-out of a sleeping receive, after which it checks whether the answer is overdue.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(100);
 /// Repetitions of the last message of a slice over datagrams, in case it gets lost.
-const FAREWELLS: u32 = 20;
+pub(crate) const FAREWELLS: u32 = 20;
 
 /// Returns the settling time of a path that waits in this way.
 pub(crate) fn settling_time(waiting: Waiting) -> Duration {
@@ -91,14 +91,15 @@ pub(crate) struct Exchange<'a> {
 }
 
 impl<'a> Exchange<'a> {
-    /// Measures a stream of its own. Returns its conversation, to be ended.
+    /// Measures over a connected socket of its own, messages of so many bytes, each a datagram or a piece of a stream. Returns the
+    /// conversation, to be ended.
     pub(crate) fn over(
         &self,
         link: Box<dyn Link>,
-        size: u32,
+        (size, is_datagram): (u32, bool),
         samples: &mut Vec<u64>,
     ) -> Result<(Trips, Conversation<'a>), Problem> {
-        let mut talk = Conversation::new(link, self.clock, size, false, false);
+        let mut talk = Conversation::new(link, self.clock, size, is_datagram, false);
         let trips = self.run(&mut talk, samples, || false)?;
         Ok((trips, talk))
     }
@@ -273,6 +274,7 @@ impl Bench {
         let ready = self.ask_echo(target, 0, None)?;
         let meter = Meter::start(self.watched_cpus());
         let client = Client {
+            transport: target.transport,
             remote: SocketAddr::new(self.ends.server, ready.port),
             size: target.size,
             cpu: self.cpus.client,
@@ -298,6 +300,7 @@ impl Bench {
             slice: self.take_slice(),
             settling: found.settling,
             noise: Noise { involuntary_switches, ..noise },
+            lost: found.lost,
             note: Some(note),
             ..Trips::default()
         })

@@ -168,7 +168,8 @@ impl Session {
         let failed = |error| Problem::failed("cannot answer under the library", error);
         let program = std::env::current_exe().map_err(failed)?;
         let cpu = self.origin.allowed.cpu(request.cpu, self.origin.cpu)?;
-        let server = Server { local: self.origin.local, remote: self.origin.remote, size: request.size, cpu };
+        let (transport, Origin { local, remote, .. }) = (request.transport, self.origin);
+        let server = Server { transport, local, remote, size: request.size, cpu };
         let (port, started) = server.start(&program)?;
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
         let (received, involuntary_switches) = started.counted()?;

@@ -387,6 +387,8 @@ pub(crate) struct Peer {
 pub(crate) enum Unmodified {
     /// Send messages, and measure their answers
     Client {
+        #[arg(long, value_enum)]
+        transport: StreamKind,
         #[arg(long)]
         remote: SocketAddr,
         #[arg(long)]
@@ -404,6 +406,8 @@ pub(crate) enum Unmodified {
     },
     /// Answer messages
     Server {
+        #[arg(long, value_enum)]
+        transport: StreamKind,
         #[arg(long)]
         local: IpAddr,
         #[arg(long)]

@@ -1,6 +1,6 @@
 //! `sidestep bench`.
 
-use super::measured::{measure, streams};
+use super::measured::{measure, stream, streams};
 use super::{bench_fix, bench_ring};
 use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
 use crate::output::Outputs;
@@ -110,10 +110,13 @@ fn serve_others(args: &Serve) -> Result<u8, Problem> {
 
 fn unmodified_end(role: Unmodified) -> Result<(), Problem> {
     match role {
-        Unmodified::Client { remote, size, cpu, settle, duration, clock, ns_per_tick } => {
-            unmodified::Client { remote, size, cpu, settle, duration, clock: (clock, ns_per_tick) }.run()
+        Unmodified::Client { transport, remote, size, cpu, settle, duration, clock, ns_per_tick } => {
+            let transport = stream(transport);
+            unmodified::Client { transport, remote, size, cpu, settle, duration, clock: (clock, ns_per_tick) }.run()
         }
-        Unmodified::Server { local, remote, size, cpu } => unmodified::Server { local, remote, size, cpu }.run(),
+        Unmodified::Server { transport, local, remote, size, cpu } => {
+            unmodified::Server { transport: stream(transport), local, remote, size, cpu }.run()
+        }
     }
 }
 

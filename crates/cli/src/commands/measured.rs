@@ -70,10 +70,13 @@ pub(super) fn command_line() -> String {
     std::iter::once("sidestep".to_owned()).chain(words).collect::<Vec<_>>().join(" ")
 }
 
-pub(super) fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
-    let transport = |kind: &StreamKind| match kind {
+pub(super) fn stream(kind: StreamKind) -> Transport {
+    match kind {
         StreamKind::Tcp => Transport::Tcp,
         StreamKind::Udp => Transport::Udp,
-    };
-    kinds.iter().map(transport).collect()
+    }
+}
+
+pub(super) fn streams(kinds: &[StreamKind]) -> Vec<Transport> {
+    kinds.iter().copied().map(stream).collect()
 }

@@ -10,6 +10,10 @@ use std::time::{Duration, Instant};
 /// Turns of a spinning wait between two looks at the clock, the program's descriptors and signals.
 const TURNS_PER_LOOK: u32 = 16;
 
+/// Looks after which a spinning thread lets another one have the CPU, if there is one: some ten microseconds. Without that a thread that
+/// it has just started waits for the end of a time slice, some milliseconds, where the program has one CPU.
+const LOOKS_PER_YIELD: u64 = 8;
+
 /// Turns in which a spinning thread leaves the lock to others before it waits for it as they do: somebody has to poll.
 const MISSES_MAX: u32 = 64;
 
@@ -82,7 +86,7 @@ fn spin<T>(
     // A time that the clock does not reach is never over.
     let until = Instant::now().checked_add(wait.spin);
     let (mut misses, mut was_told) = (0, false);
-    loop {
+    for look in 1_u64.. {
         let mut held: Option<Guard<'_>> = None;
         for _ in 0..turns {
             // Who waits for the lock gets it; else it is kept from turn to turn.
@@ -130,11 +134,12 @@ fn spin<T>(
         if until.is_some_and(|until| now >= until) {
             return Ok(None);
         }
-        if misses != 0 {
-            // There may be more threads than CPUs.
+        // There may be more threads than CPUs.
+        if misses != 0 || look.is_multiple_of(LOOKS_PER_YIELD) {
             std::thread::yield_now();
         }
     }
+    Ok(None)
 }
 
 /// A thread among the sleepers, with the engine locked or not. Dropped, it is one no more, also after a panic of its condition.

@@ -5,6 +5,7 @@ use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
 use crate::tcp::events::Place;
+use crate::tcp::flow::Flow;
 use crate::tcp::tcb::connection::Context;
 use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
@@ -56,8 +57,12 @@ impl Tcp {
     /// Gives a tuple back whose connection was handed over and has ended there. Returns whether there was one.
     pub fn release(&mut self, id: ConnectionId) -> bool {
         let Some(flow) = self.slots.handed_over(id) else { return false };
-        self.demux.remove(&flow, id.index);
-        self.slots.release(id.index);
+        self.release_tuple(id.index, &flow);
         true
+    }
+
+    pub(crate) fn release_tuple(&mut self, index: u32, flow: &Flow) {
+        self.demux.remove(flow, index);
+        self.slots.release(index);
     }
 }

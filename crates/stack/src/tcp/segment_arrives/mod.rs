@@ -115,6 +115,10 @@ impl Tcp {
                 let waiting = waiting.clone();
                 self.segment_in_time_wait(now, index, flow, waiting, &seg, output)
             }
+            Slot::HandedOver(_) if self.begins_anew(flow, &seg) => {
+                self.release_tuple(index, flow);
+                self.segment_without_connection(now, flow, &seg, output, deliver)
+            }
             Slot::Frozen(_) | Slot::HandedOver(_) => {
                 self.counters.count(Counter::HandedOverDropped);
                 Received::HandedOver
@@ -137,6 +141,13 @@ impl Tcp {
         if answer == Some(Answer::Reset) {
             self.send_reset(flow, &seg, output);
         }
+    }
+
+    /// A peer connects anew, where the kernel had the connection before: steering brings its SYN here only when the kernel has nothing of
+    /// that any more. The word of control, which looks once a second, is then late, or was lost.
+    fn begins_anew(&self, flow: &Flow, seg: &Seg<'_>) -> bool {
+        let is_syn = seg.has(Flags::SYN) && !seg.has(Flags::ACK) && !seg.has(Flags::RST);
+        is_syn && self.listeners.find(flow.addresses.source(), flow.local_port).is_some()
     }
 
     /// The accept queue is full: the last ACK of a handshake is not taken, the peer's data will bring it again. Others pass.
