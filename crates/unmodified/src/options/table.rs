@@ -144,7 +144,7 @@ options! {
     helper_cpu: Option<u32> = None, range(0, 8191), Process, "any, or the number of a CPU",
         "The CPU of the thread that serves the sockets while no thread of the program is in a call.";
     io_uring: IoUring = IoUring::Kernel, TEXT, Launch, "kernel or ignore",
-        "What to do with a program that is linked with liburing. io_uring cannot be intercepted: a request on an accelerated socket fails with ENOTCONN. `kernel`: the kernel carries all its sockets; `ignore`: accelerate it, because it uses io_uring for files alone.";
+        "What to do with a program that is linked with liburing. io_uring cannot be intercepted: a request on an accelerated socket fails as on one that is not connected (ENOTCONN, EPIPE). `kernel`: the kernel carries all its sockets; `ignore`: accelerate it, because it uses io_uring for files alone.";
     status_sockets: u32 = 2048, range(16, 131_072), Process, "a number",
         "Sockets that the status page, from which sidestep ps and top read, has room for: 256 bytes each. Further ones are counted.";
     log: Log = Log::Stderr, TEXT, Process, "stderr, syslog, none, or FILE",
