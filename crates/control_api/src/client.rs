@@ -129,7 +129,9 @@ pub enum Notice {
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
+    /// Of the last request.
     number: u32,
+    reply_wait: Duration,
     table: Option<Reader>,
     control_pid: u32,
     notices: VecDeque<Notice>,
@@ -158,9 +160,14 @@ impl Client {
                     .next("start it as root in this network namespace: sidestep control"),
             )
         })?;
-        let mut client = Self { channel, number: 0, table: None, control_pid: 0, notices: VecDeque::new() };
+        let mut client = Self::over(channel);
         client.greet(name)?;
         Ok(client)
+    }
+
+    fn over(channel: Channel) -> Self {
+        let (table, notices) = (None, VecDeque::new());
+        Self { channel, number: 0, reply_wait: REPLY_WAIT, table, control_pid: 0, notices }
     }
 
     fn greet(&mut self, name: &str) -> Result<(), Error> {
@@ -384,7 +391,7 @@ impl Client {
             Ok(()) | Err(Fault::Closed) => {}
             Err(fault) => return Err(lost(fault)),
         }
-        let deadline = Instant::now() + REPLY_WAIT;
+        let deadline = Instant::now() + self.reply_wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if !self.is_readable(left)? {

@@ -7,6 +7,7 @@ use crate::hand_over::{Made, Making, ShownSocket, Wire};
 use crate::netlink::sockets::Wanted;
 use crate::twin::Place;
 use sidestep_control_api::message::{Code, Entry, HandOver, Protocol, Refusal, Reply};
+use sidestep_control_api::token;
 use sidestep_sys::memory::size_is_sealed;
 use sidestep_sys::owner::Owner;
 use sidestep_xdp_steering::FLOWS_MAX;
@@ -76,7 +77,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if !host.is_local(local.ip()) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
         }
-        let Ok([socket, bytes]) = <[Foreign; 2]>::try_from(descriptors) else {
+        let Ok([socket, bytes, token]) = <[Foreign; 3]>::try_from(descriptors) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
         // Reading any other file may take as long as its owner likes.
@@ -95,6 +96,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         let shown = ShownSocket::check(socket_fd, connection, place)?;
         let shares_port = cover == Cover::Entry && !self.has_own_entry(stack, &flow);
         let making = Making { connection, socket: shown, bytes: bytes.as_fd(), wire, interface, shares_port };
+        // From here on its owner waits for the answer, however long this process may stop.
+        let failed = |error| Refusal::new(Code::Malformed, thing(), format!("no token came: {error}"));
+        if !token::take(token.as_fd()).map_err(failed)? {
+            return Err(Refusal::new(Code::NoEntry, thing(), "the program has stopped waiting for it"));
+        }
         let made = Made::of(making)?;
         if let Err(refusal) = self.share(stack, cover, &flow) {
             made.dissolve();

@@ -3,6 +3,7 @@
 use super::*;
 use rustix::net::{AddressFamily, SocketType, bind, ipproto, listen, socket};
 use sidestep_control_api::message::HandOver;
+use sidestep_control_api::token;
 use sidestep_sys::memory::memfd;
 use sidestep_sys::process::is_root;
 use sidestep_sys::tcp_repair;
@@ -75,7 +76,13 @@ impl Owner {
         self.hand_over_of(id, stack, connection, descriptors)
     }
 
-    fn hand_over_of(&mut self, id: u32, stack: u32, connection: HandOver, sent: Vec<OwnedFd>) -> Option<Code> {
+    /// With a token, as the last descriptor.
+    fn hand_over_of(&mut self, id: u32, stack: u32, connection: HandOver, mut sent: Vec<OwnedFd>) -> Option<Code> {
+        sent.push(token::make().unwrap());
+        self.send(id, stack, connection, sent)
+    }
+
+    fn send(&mut self, id: u32, stack: u32, connection: HandOver, sent: Vec<OwnedFd>) -> Option<Code> {
         let request = Request::HandOver { stack, connection };
         let Case { registry, host, now } = &mut self.case;
         match registry.handle(id, request, sent, host, *now).reply {
@@ -157,6 +164,30 @@ fn sockets_that_cannot_be_the_connection_are_refused() {
     assert_eq!(owner.hand_over(record(), vec![tcp()]), Some(Code::TwinMissing));
     assert_eq!(owner.hand_over(record(), vec![tcp(), bytes(9), bytes(9)]), Some(Code::TwinMissing));
     assert!(owner.has_left_nothing());
+}
+
+/// Its connection goes on past the kernel, with other numbers than those of the record.
+#[test]
+fn a_request_whose_program_has_stopped_waiting_changes_nothing() {
+    let mut owner = Owner::new();
+    let (id, stack) = (owner.id, owner.stack);
+    let near = HandOver { remote: "127.0.0.2:8".parse().unwrap(), ..record() };
+    owner.has(&near);
+    let (socket, token) = (tcp(), token::make().unwrap());
+    let sent = [&socket, &bytes(9), &token].map(|descriptor| descriptor.try_clone().unwrap());
+    assert!(token::take(token.as_fd()).unwrap());
+    assert_eq!(owner.send(id, stack, near.clone(), sent.into()), Some(Code::NoEntry));
+    let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+    let no_token = [File::open("/").unwrap().into(), pipe];
+    for descriptor in no_token {
+        let sent = vec![socket.try_clone().unwrap(), bytes(9), descriptor];
+        assert!(owner.send(id, stack, near.clone(), sent).is_some());
+    }
+    assert_eq!(sidestep_sys::socket::tcp_state(socket.as_fd()).unwrap(), sidestep_sys::socket::TcpState::Closed);
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    assert!(bound.port() == 0 && owner.has_left_nothing());
+    let connection = owner.case.registry.stacks[&stack].entries.len();
+    assert_eq!(connection, 2, "both are the stack's still");
 }
 
 /// Reading another file than a memfd may take as long as its owner likes.
