@@ -114,9 +114,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         let handed_over = HandedOver { stack, owner: self.owner(id), device, interface, cover };
         self.handed_over.all.insert(flow, handed_over);
         self.handed_over.times += 1;
-        let entry = self.owned(id, stack)?.entries.remove(&flow).flatten();
-        // The application's own descriptors decide when the connection ends, and how.
-        entry.into_iter().chain([socket]).for_each(Foreign::keep_linger);
+        // The application's own descriptors decide when the connection ends.
+        self.owned(id, stack)?.entries.remove(&flow);
         self.note_handed_over(id);
         Ok(())
     }

@@ -58,7 +58,6 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             return Err(Refusal::plain(Code::TwinNamespace, thing));
         }
         if tcp_state(socket.as_fd()).map_err(failed)? == TcpState::Connection {
-            socket.keep_linger();
             return Ok(Answer::plain(Reply::Done));
         }
         let cookie = tcp_repair::cookie(socket.as_fd()).map_err(failed)?;
@@ -173,9 +172,6 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             let is_last = !waiting.iter().any(|other| (other.client, other.number) == (client, Some(number)));
             if is_last && !answers.iter().any(|(of, known, _)| (*of, *known) == (client, number)) {
                 answers.push((client, number, outcome.map_or_else(|code| refused(code, &what), |()| Reply::Done)));
-            }
-            if let What::Twin { socket, .. } = what {
-                socket.keep_linger();
             }
         }
         answers
