@@ -5,7 +5,7 @@ use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::hand_over::{Made, Making, ShownSocket, Wire};
 use crate::netlink::sockets::Wanted;
-use crate::twin::Place;
+use crate::twin;
 use sidestep_control_api::message::{Code, Entry, HandOver, Protocol, Refusal, Reply};
 use sidestep_control_api::token;
 use sidestep_sys::memory::size_is_sealed;
@@ -37,18 +37,20 @@ struct HandedOver {
     /// The stack that had it.
     stack: u32,
     owner: Owner,
-    /// The interface of the stack, and the one whose frames the kernel's socket receives.
-    device: u32,
+    /// The one whose frames the kernel's socket receives.
     interface: u32,
     cover: Cover,
 }
 
-/// All of them, by their flow.
+/// The interface of the stack, and the flow: an address of this host may be reached by several.
+type Place = (u32, Entry);
+
+/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct HandedOvers {
-    all: BTreeMap<Entry, HandedOver>,
+    all: BTreeMap<Place, HandedOver>,
     /// The last one that was looked at.
-    seen: Option<Entry>,
+    seen: Option<Place>,
     /// The number of hand-overs since the start.
     pub(super) times: u64,
 }
@@ -84,7 +86,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if size_is_sealed(bytes.as_fd()).is_none() {
             return Err(Refusal::new(Code::Malformed, thing(), "the bytes are not in a memfd"));
         }
-        let place = Place { namespace: host.namespace(), guard: host.guard(), interface: device, links: host.links() };
+        let place =
+            twin::Place { namespace: host.namespace(), guard: host.guard(), interface: device, links: host.links() };
         let is_its = |link: &&sidestep_control_api::table::Link| match vlan {
             None => link.index == device,
             Some(number) => link.vlan == Some((device, number)),
@@ -111,8 +114,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             // Spares the lookups; without it the flow stays shared.
             self.dataplane.pass(stack, &flow).unwrap_or_else(sidestep_sys::problem::say);
         }
-        let handed_over = HandedOver { stack, owner: self.owner(id), device, interface, cover };
-        self.handed_over.all.insert(flow, handed_over);
+        let handed_over = HandedOver { stack, owner: self.owner(id), interface, cover };
+        self.handed_over.all.insert((device, flow), handed_over);
         self.handed_over.times += 1;
         // The application's own descriptors decide when the connection ends.
         self.owned(id, stack)?.entries.remove(&flow);
@@ -163,8 +166,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Adopts the flows that an earlier control has given to the kernel, or was about to give.
     pub(super) fn adopt_passed(&mut self) {
         for (device, flow) in self.dataplane.passed() {
-            let one = HandedOver { stack: 0, owner: Owner::Unknown, device, interface: device, cover: Cover::Entry };
-            self.handed_over.all.insert(flow, one);
+            let one = HandedOver { stack: 0, owner: Owner::Unknown, interface: device, cover: Cover::Entry };
+            self.handed_over.all.insert((device, flow), one);
         }
     }
 
@@ -172,19 +175,20 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(crate) fn check_passed(&mut self, host: &dyn Host) -> Vec<(u32, Reply)> {
         let (over, last) = self.handed_over.look(host);
         self.handed_over.seen = last;
-        over.into_iter().filter_map(|flow| self.end_passed(&flow)).collect()
+        over.into_iter().filter_map(|place| self.end_passed(place)).collect()
     }
 
-    fn end_passed(&mut self, flow: &Entry) -> Option<(u32, Reply)> {
-        let HandedOver { stack, device, cover, .. } = self.handed_over.all.remove(flow)?;
+    fn end_passed(&mut self, place: Place) -> Option<(u32, Reply)> {
+        let HandedOver { stack, cover, .. } = self.handed_over.all.remove(&place)?;
+        let (device, flow) = place;
         let port = flow.local().port();
         match cover {
-            Cover::Entry => self.dataplane.unpass(device, flow).unwrap_or_else(sidestep_sys::problem::say),
+            Cover::Entry => self.dataplane.unpass(device, &flow).unwrap_or_else(sidestep_sys::problem::say),
             Cover::Port if !self.handed_over.has_port(stack, port) => _ = self.dataplane.steer_ports(stack, &[port]),
             Cover::Port => {}
         }
         let client = self.stacks.get(&stack)?.client;
-        let Entry::Flow { local, remote, .. } = *flow else { return None };
+        let Entry::Flow { local, remote, .. } = flow else { return None };
         Some((client, Reply::Ended { stack, local, remote }))
     }
 
@@ -197,20 +201,20 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
 impl HandedOvers {
     fn has_port(&self, stack: u32, port: u16) -> bool {
         let mut of_stack = self.all.iter().filter(|(_, one)| one.stack == stack && one.cover == Cover::Port);
-        of_stack.any(|(flow, _)| flow.local().port() == port)
+        of_stack.any(|((_, flow), _)| flow.local().port() == port)
     }
 
     /// The next connections of which the kernel has nothing left, TIME-WAIT included; and the last one looked at, unless the
     /// round is over.
-    fn look(&self, host: &dyn Host) -> (Vec<Entry>, Option<Entry>) {
+    fn look(&self, host: &dyn Host) -> (Vec<Place>, Option<Place>) {
         let from = self.seen.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let range = self.all.range((from, std::ops::Bound::Unbounded));
         let (mut over, mut last) = (Vec::new(), None);
-        for (number, (flow, one)) in range.take(LOOKS_PER_TURN).enumerate() {
-            last = Some(*flow).filter(|_| number + 1 == LOOKS_PER_TURN);
-            let Entry::Flow { local, remote, .. } = *flow else { continue };
+        for (number, (place, one)) in range.take(LOOKS_PER_TURN).enumerate() {
+            last = Some(*place).filter(|_| number + 1 == LOOKS_PER_TURN);
+            let Entry::Flow { local, remote, .. } = place.1 else { continue };
             if !is_there(host, local, remote, one.interface) {
-                over.push(*flow);
+                over.push(*place);
             }
         }
         (over, last)

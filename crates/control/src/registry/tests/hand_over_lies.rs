@@ -145,10 +145,11 @@ fn a_stream_whose_end_is_missing_is_reset() {
         return;
     }
     let mut owner = Owner::new();
-    owner.has(&near());
+    let apart = HandOver { remote: "127.0.0.2:10".parse().unwrap(), ..near() };
+    owner.has(&apart);
     let socket = tcp();
     let copy = socket.try_clone().unwrap();
-    assert_eq!(owner.hand_over(near(), vec![socket, bytes(7)]), None);
+    assert_eq!(owner.hand_over(apart, vec![socket, bytes(7)]), None);
     assert_ordinary(&copy, "7 bytes of 9");
     assert_eq!(tcp_state(copy.as_fd()).unwrap(), TcpState::Closed);
     assert_eq!(owner.case.registry.dataplane.passed.len(), 1);
@@ -247,4 +248,38 @@ fn a_socket_that_its_owner_uses_meanwhile_does_not_stay_in_repair_mode() {
         using.join().unwrap();
         assert!(!tcp_repair::is_on(copy.as_fd()).unwrap(), "it stays in repair mode");
     }
+}
+
+/// Packets to an address of this host may come by either.
+#[test]
+fn the_same_flow_of_two_interfaces_leaves_no_row_of_either() {
+    let mut adopting = Case::new();
+    // No other test has this one.
+    let apart = HandOver { remote: "127.0.0.2:9".parse().unwrap(), ..near() };
+    let HandOver { local, remote, vlan, .. } = apart;
+    let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
+    adopting.registry.dataplane.passed.extend([(2, flow), (4, flow)]);
+    adopting.registry.adopt(Vec::new(), adopting.now);
+    adopting.registry.check_passed(&adopting.host);
+    assert!(adopting.registry.dataplane.passed.is_empty(), "adopted");
+    if !can_repair() {
+        return;
+    }
+    let mut owner = Owner::new();
+    owner.has(&apart);
+    let first = tcp();
+    let copy = first.try_clone().unwrap();
+    assert_eq!(owner.hand_over(apart.clone(), vec![first, bytes(9)]), None);
+    // It ends before control looks, and the next one comes by the other interface.
+    tcp_repair::disconnect(copy.as_fd()).unwrap();
+    owner.moves_to("eth2");
+    owner.has(&apart);
+    assert_eq!(owner.hand_over(apart.clone(), vec![tcp(), bytes(7)]), None);
+    let rows =
+        |owner: &Owner| owner.case.registry.dataplane.passed.iter().map(|(device, _)| *device).collect::<Vec<_>>();
+    assert_eq!(rows(&owner), [2, 4]);
+    drop(copy);
+    let Case { registry, host, .. } = &mut owner.case;
+    registry.check_passed(host);
+    assert!(rows(&owner).is_empty());
 }

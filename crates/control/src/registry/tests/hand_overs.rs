@@ -65,6 +65,15 @@ impl Owner {
         owner
     }
 
+    /// Another stack of the same application is used from now on.
+    pub(super) fn moves_to(&mut self, interface: &str) {
+        self.case.host.links.iter_mut().for_each(|link| link.is_up = true);
+        let begun = self.case.ask(self.id, Request::OpenStack(OpenStack::on(interface)));
+        let bound = self.case.ask(self.id, Request::BindStack);
+        let (Reply::Prepared(_), Reply::Stack(facts)) = (begun, bound) else { panic!("no stack on {interface}") };
+        self.stack = facts.id;
+    }
+
     pub(super) fn has(&mut self, record: &HandOver) {
         let HandOver { local, remote, vlan, .. } = *record;
         let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };

@@ -1,6 +1,6 @@
 //! What programs show is as it was when control has let go of it: its options belong to all who have it open.
 
-use super::hand_overs::{Owner, record, tcp};
+use super::hand_overs::{Owner, bytes, record, tcp};
 use super::*;
 use rustix::net::sockopt::{set_socket_linger, socket_linger};
 use rustix::net::{bind, getsockname, listen};
@@ -53,7 +53,7 @@ fn twins_that_are_asked_for_and_refused_linger_as_before() {
     // Nobody answers, and the asker has gone.
     registry.hang_up(asker, *now);
     registry.due_answers(*now);
-    assert_eq!(owner.hand_over(record(), vec![copy(&socket), super::hand_overs::bytes(9)]), Some(Code::TwinMismatch));
+    assert_eq!(owner.hand_over(record(), vec![copy(&socket), bytes(9)]), Some(Code::TwinMismatch));
     [7, 9].into_iter().for_each(|uid| settle(&owner.case, uid));
     assert_eq!(socket_linger(&socket).unwrap(), Some(LINGER));
 }
