@@ -70,6 +70,10 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if let Some(fault) = connection.fault().or(flow.fault()) {
             return Err(Refusal::new(Code::Malformed, thing(), fault));
         }
+        if let Some(excess) = connection.excess() {
+            let next = "use smaller buffers: receive_buffer_bytes, send_buffer_bytes";
+            return Err(Refusal::new(Code::Limit, thing(), excess).next(next));
+        }
         if flow.canonical() != flow {
             return Err(Refusal::new(Code::Malformed, thing(), "its addresses are not as packets carry them"));
         }

@@ -43,7 +43,7 @@ mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
-pub use hand_over::{HandOver, QUEUE_BYTES_MAX};
+pub use hand_over::{BUFFER_BYTES_MAX, HandOver, QUEUE_BYTES_MAX};
 pub use icmp::{IcmpError, IcmpErrorKind, Unreachable};
 pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};

@@ -207,8 +207,9 @@ fn the_longest_queues_do_not_stop_control() {
     if !can_repair() {
         return;
     }
-    let all = HandOver { received: QUEUE_BYTES_MAX, unacknowledged: QUEUE_BYTES_MAX, unsent: 0, ..near() };
-    assert_eq!(all.fault(), None);
+    let received = QUEUE_BYTES_MAX - near().receive_window;
+    let all = HandOver { received, unacknowledged: QUEUE_BYTES_MAX, unsent: 0, ..near() };
+    assert_eq!((all.fault(), all.excess()), (None, None));
     let file = File::from(memfd("test", false).unwrap());
     ftruncate(&file, all.bytes()).unwrap();
     let mut owner = Owner::new();
@@ -282,4 +283,29 @@ fn the_same_flow_of_two_interfaces_leaves_no_row_of_either() {
     let Case { registry, host, .. } = &mut owner.case;
     registry.check_passed(host);
     assert!(rows(&owner).is_empty());
+}
+
+/// By control's privilege a buffer may be larger than the host's limits: as large as a stack's, for as long as there is a connection.
+#[test]
+fn buffers_are_bounded_and_those_of_a_refused_connection_are_as_before() {
+    let mut owner = Owner::new();
+    let near = HandOver { remote: "127.0.0.2:11".parse().unwrap(), ..near() };
+    owner.has(&near);
+    let window = u32::from(u16::MAX) << 14;
+    for greedy in [
+        HandOver { receive_window: window, receive_shift: 14, ..near.clone() },
+        HandOver { unacknowledged: QUEUE_BYTES_MAX, unsent: QUEUE_BYTES_MAX, ..near.clone() },
+    ] {
+        assert_eq!(owner.hand_over(greedy, vec![tcp(), bytes(9)]), Some(Code::Limit));
+    }
+    if !can_repair() {
+        return;
+    }
+    let socket = tcp();
+    let before = tcp_repair::BufferSizes::of(socket.as_fd()).unwrap();
+    let large = HandOver { receive_window: 32 << 20, receive_shift: 14, unacknowledged: 16 << 20, ..near };
+    // The bytes do not come.
+    assert_eq!(owner.hand_over(large, vec![socket.try_clone().unwrap(), bytes(9)]), Some(Code::Kernel));
+    assert_eq!(tcp_repair::BufferSizes::of(socket.as_fd()).unwrap(), before);
+    assert!(owner.has_left_nothing());
 }
