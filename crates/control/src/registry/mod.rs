@@ -10,8 +10,8 @@ mod list;
 mod open;
 mod others;
 mod pool;
+mod rates;
 mod receivers;
-mod resolves;
 mod share;
 mod stays;
 mod steer;
@@ -25,7 +25,7 @@ pub(crate) use host::{Host, RecordStore};
 use later::Waiting;
 use open::Pending;
 use pool::Pool;
-use resolves::Resolves;
+use rates::{RESOLVES_PER_SECOND_MAX, Rates, TWINS_PER_SECOND_MAX};
 #[cfg(test)]
 pub(crate) use share::CLIENTS_PER_USER_MAX;
 use share::ENTRIES_MAX;
@@ -75,7 +75,9 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose closing failed; it is retried.
     doomed: BTreeSet<u32>,
     pool: Pool,
-    resolves: Resolves,
+    resolves: Rates,
+    /// Questions for twins, of each user.
+    twins_asked: Rates,
     stays: Stays,
     /// [`ENTRIES_MAX`], or fewer if descriptors are scarce.
     entries_max: usize,
@@ -111,7 +113,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             begun: BTreeMap::new(),
             doomed,
             pool: Pool::default(),
-            resolves: Resolves::default(),
+            resolves: Rates::new(RESOLVES_PER_SECOND_MAX),
+            twins_asked: Rates::new(TWINS_PER_SECOND_MAX),
             stays: Stays::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,

@@ -1,7 +1,7 @@
 //! Steering of traffic to stacks and back, and neighbours.
 
 use super::others::Claim;
-use super::resolves::RESOLVES_PER_SECOND_MAX;
+use super::rates::RESOLVES_PER_SECOND_MAX;
 use super::{Host, RecordStore, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;

@@ -148,6 +148,27 @@ mod tests {
         assert!(!token::take(token.as_fd()).unwrap());
     }
 
+    /// Any process of this host can cause questions.
+    #[test]
+    fn questions_of_others_push_out_nothing_that_counts() {
+        use crate::client::{NOTICES_MAX, Notice};
+        let (mut client, control) = hasty();
+        let tell = |body| control.send(&Numbered { number: 0, body }, &[]).unwrap();
+        let at = "127.0.0.1:7".parse().unwrap();
+        let mut receive = |body| {
+            tell(body);
+            assert!(client.receive().unwrap().is_none());
+        };
+        receive(Reply::Ended { stack: 1, local: at, remote: at });
+        receive(Reply::HandOverAll { for_good: true });
+        (0..1000).for_each(|cookie| receive(Reply::HandOverTwin { cookie }));
+        receive(Reply::Ended { stack: 2, local: at, remote: at });
+        assert_eq!(client.notices.len(), NOTICES_MAX);
+        let is_own = |notice: &&Notice| !matches!(notice, Notice::HandOverTwin { .. });
+        assert_eq!(client.notices.iter().filter(is_own).count(), 3);
+        assert!(matches!(client.notices[NOTICES_MAX - 2], Notice::HandOverTwin { cookie: 999 }));
+    }
+
     #[test]
     fn a_control_that_has_begun_is_waited_for() {
         let (mut client, control) = hasty();

@@ -266,6 +266,38 @@ fn who_asks_for_a_silent_owners_connection_gets_an_answer_in_time() {
     assert!(registry.due_answers(late).is_empty());
 }
 
+/// Everybody with a stack has work with each question: one user has so many in a second, however often its programs connect anew.
+#[test]
+fn a_flood_of_questions_for_twins_is_passed_on_slowly() {
+    let mut owner = Owner::new();
+    let ask = |owner: &mut Owner, uid| {
+        let asker = owner.case.client(uid);
+        let Case { registry, host, now } = &mut owner.case;
+        assert!(registry.handle(asker, Request::HandOverTwin, vec![tcp()], host, *now).is_later);
+        registry.answer_later(asker, 3);
+        asker
+    };
+    let passed_on = |owner: &mut Owner| {
+        owner.case.registry.due_answers(owner.case.now);
+        owner.case.registry.take_notices().len()
+    };
+    let mut count = 0;
+    for _ in 0..TWINS_PER_SECOND_MAX + 100 {
+        let asker = ask(&mut owner, 9);
+        count += passed_on(&mut owner);
+        owner.case.registry.hang_up(asker, owner.case.now);
+    }
+    assert_eq!(count, TWINS_PER_SECOND_MAX as usize);
+    ask(&mut owner, 8);
+    ask(&mut owner, 0);
+    assert_eq!(passed_on(&mut owner), 2, "others and root are not held up");
+    // One that waits has its turn in the next second.
+    ask(&mut owner, 9);
+    assert_eq!(passed_on(&mut owner), 0);
+    owner.case.now += Duration::from_secs(1);
+    assert_eq!((passed_on(&mut owner), passed_on(&mut owner)), (1, 0));
+}
+
 /// It would lose its connections, or keep control from ending.
 #[test]
 fn a_control_that_ends_opens_no_stack() {
