@@ -32,12 +32,14 @@ impl Tcp<'_> {
         Ok(())
     }
 
-    /// Returns whether a socket may be the one that the program knows a stream by: it is the stream's twin, or the stream has none.
-    pub fn may_be_twin(&mut self, stream: TcpStream, socket: BorrowedFd<'_>) -> Result<bool, TcpError> {
-        match &self.engine.streams.streams.at(stream.0)?.twin {
-            Some(twin) => Ok(twin.cookie == cookie(socket)?),
-            None => Ok(true),
-        }
+    /// Returns whether a descriptor may be of the socket that the program knows a stream by: it is the stream's twin, or the stream has
+    /// none.
+    pub fn may_be_twin(&mut self, stream: TcpStream, descriptor: BorrowedFd<'_>) -> Result<bool, TcpError> {
+        Ok(match &self.engine.streams.streams.at(stream.0)?.twin {
+            // What is no socket has no cookie.
+            Some(twin) => cookie(descriptor).is_ok_and(|cookie| cookie == twin.cookie),
+            None => true,
+        })
     }
 
     /// The socket that a stream is to be handed over to: its twin, or a new one.
