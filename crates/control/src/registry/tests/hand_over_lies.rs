@@ -309,3 +309,30 @@ fn buffers_are_bounded_and_those_of_a_refused_connection_are_as_before() {
     assert_eq!(tcp_repair::BufferSizes::of(socket.as_fd()).unwrap(), before);
     assert!(owner.has_left_nothing());
 }
+
+/// In that mode the kernel lets it listen beside others, whose connections past the kernel a steering entry would take.
+#[test]
+fn a_socket_in_repair_mode_proves_no_new_entry() {
+    if !can_repair() {
+        return;
+    }
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let socket = tcp();
+    tcp_repair::begin(socket.as_fd()).unwrap();
+    bind(&socket, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    let local = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: near().remote, vlan: None };
+    assert_eq!(case.steer(id, stack, flow, &socket), Some(Code::TwinMismatch));
+    rustix::net::listen(&socket, 1).unwrap();
+    let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
+    assert_eq!(case.steer(id, stack, listener, &socket), Some(Code::TwinMismatch));
+    assert!(case.registry.dataplane.steered.is_empty());
+    // A control that was killed has left it so.
+    case.registry.stacks.get_mut(&stack).unwrap().entries.insert(flow, None);
+    let closed = tcp();
+    tcp_repair::begin(closed.as_fd()).unwrap();
+    bind(&closed, &local).unwrap();
+    assert_eq!(case.steer(id, stack, flow, &closed), None);
+}
