@@ -5,6 +5,7 @@ use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::hand_over::{Made, Making, ShownSocket, Wire};
 use crate::netlink::sockets::Wanted;
+use crate::permit::HandOvers;
 use crate::twin;
 use sidestep_control_api::message::{Code, Entry, HandOver, Protocol, Refusal, Reply};
 use sidestep_control_api::token;
@@ -78,6 +79,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             return Err(Refusal::new(Code::Malformed, thing(), "its addresses are not as packets carry them"));
         }
         let device = self.owned(id, stack)?.facts.index;
+        if self.hand_overs == HandOvers::Root && !self.owner(id).is_root() {
+            let reason = "control hands connections of root over, and of nobody else";
+            return Err(Refusal::new(Code::NotAllowed, thing(), reason)
+                .next("run the program as root, or control without --hand-over root"));
+        }
         let cover = self.cover(id, stack, &flow).ok_or_else(|| Refusal::plain(Code::NoEntry, thing()))?;
         self.check_handed_over(id, &thing)?;
         if !host.is_local(local.ip()) {
@@ -125,6 +131,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         self.owned(id, stack)?.entries.remove(&flow);
         self.note_handed_over(id);
         Ok(())
+    }
+
+    /// Sets whose connections are handed over.
+    pub(crate) fn set_hand_overs(&mut self, hand_overs: HandOvers) {
+        self.hand_overs = hand_overs;
     }
 
     /// What steers a flow to a stack; `None` if nothing does.

@@ -33,6 +33,7 @@ use stays::Stays;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
+use crate::permit::HandOvers;
 use crate::state::Record;
 use sidestep_control_api::counters::CountersView;
 use sidestep_control_api::message::{
@@ -83,6 +84,8 @@ pub(crate) struct Registry<D: Dataplane, K> {
     entries_max: usize,
     /// The administrator's setting.
     queues_per_user: Option<u32>,
+    /// The same.
+    hand_overs: HandOvers,
     next_client: u32,
     next_stack: u32,
     /// The position at which the next check of kernel sockets begins.
@@ -118,6 +121,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             stays: Stays::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,
+            hand_overs: HandOvers::All,
             next_client: 1,
             next_stack: 1,
             twins_seen: 0,

@@ -57,8 +57,12 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new() -> Self {
+        Self::of_user(7)
+    }
+
+    fn of_user(uid: u32) -> Self {
         let mut case = Case::new();
-        let id = case.client(7);
+        let id = case.client(uid);
         let stack = case.open(id);
         let mut owner = Self { case, id, stack };
         owner.has(&record());
@@ -121,6 +125,21 @@ fn who_hands_over_owns_stack_and_connection() {
     owner.has(&elsewhere);
     assert_eq!(owner.hand_over(elsewhere, sent()), Some(Code::NotLocal));
     assert!(owner.has_left_nothing());
+}
+
+/// `sidestep control --hand-over root`
+#[test]
+fn the_administrator_may_keep_hand_overs_to_root() {
+    for (uid, hand_overs, is_refused) in
+        [(7, HandOvers::Root, true), (0, HandOvers::Root, false), (7, HandOvers::All, false)]
+    {
+        let mut owner = Owner::of_user(uid);
+        owner.case.registry.set_hand_overs(hand_overs);
+        // What comes next is that there is no socket.
+        let refused = owner.hand_over(record(), Vec::new());
+        assert_eq!(refused, Some(if is_refused { Code::NotAllowed } else { Code::TwinMissing }), "user {uid}");
+        assert!(owner.has_left_nothing());
+    }
 }
 
 #[test]
