@@ -97,6 +97,11 @@ pub(crate) extern "C" fn before_fork() {
 /// Called after fork(2) in the process that has forked: what other threads have made since [`before_fork`] began, which may wait for
 /// control, the child has, too. What they have made since the fork itself counts as the child's as well; it costs a hand-over.
 pub(crate) extern "C" fn after_fork() {
+    note_fork();
+}
+
+/// Notes that a child has all that there is.
+pub(crate) fn note_fork() {
     if is_owner() && !is_child() {
         FORKS.fetch_add(1, Ordering::Relaxed);
     }

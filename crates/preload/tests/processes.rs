@@ -7,7 +7,7 @@ mod support;
 use host::Hosts;
 
 /// The steps of `children.c`, and whether the kernel gets a connection in the middle.
-const STEPS: [(&str, bool); 15] = [
+const STEPS: [(&str, bool); 16] = [
     ("child_connects", false),
     ("child_waits_by_an_older_set", false),
     ("child_leaves_it_alone", false),
@@ -15,6 +15,7 @@ const STEPS: [(&str, bool); 15] = [
     ("both_use_it_at_once", true),
     ("parent_closes_it", true),
     ("parent_closes_it_in_a_call", true),
+    ("parent_closes_it_after_an_untold_fork", true),
     ("parent_replaces_it", true),
     ("parent_exits", false),
     ("other_ways_to_fork", true),

@@ -248,6 +248,23 @@ static void resets_it_in_a_call(void)
     pause();
 }
 
+/* _Fork(3) calls no handlers. */
+static void parent_closes_it_after_an_untold_fork(void)
+{
+    int number = dial(0);
+    talk(number, "before");
+    struct gate gate = closed_gate();
+    pid_t child = _Fork();
+    if (child == 0) {
+        pass(&gate);
+        talk(number, "in the child");
+        _exit(0);
+    }
+    close(number);
+    open_gate(&gate);
+    join_child(child);
+}
+
 static void parent_replaces_it(void)
 {
     int number = dial(0);
@@ -419,6 +436,7 @@ static const struct {
     {"parent_closes_it", parent_closes_it},
     {"parent_closes_it_in_a_call", parent_closes_it_in_a_call},
     {"resets_it_in_a_call", resets_it_in_a_call},
+    {"parent_closes_it_after_an_untold_fork", parent_closes_it_after_an_untold_fork},
     {"parent_replaces_it", parent_replaces_it},
     {"parent_exits", parent_exits},
     {"other_ways_to_fork", other_ways_to_fork},
