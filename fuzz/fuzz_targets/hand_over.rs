@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use sidestep_control_api::message::{HandOver, Numbered, QUEUE_BYTES_MAX, Request};
+use sidestep_control_api::message::{BUFFER_BYTES_MAX, HandOver, Numbered, QUEUE_BYTES_MAX, Request};
 use std::net::{IpAddr, SocketAddr};
 
 /// The largest window that any scale can say (RFC 7323 section 2.3).
@@ -76,7 +76,9 @@ fn check(connection: &HandOver) {
     }
     assert!(total <= 3 * u64::from(QUEUE_BYTES_MAX));
     // What is asked for as a buffer is less than half of what setsockopt(2) takes.
-    assert!(i32::try_from(u64::from(connection.received) + u64::from(connection.receive_window)).is_ok());
+    assert!(i32::try_from(connection.receive_buffer()).is_ok());
+    let most = u64::from(BUFFER_BYTES_MAX);
+    assert_eq!(connection.excess().is_none(), connection.receive_buffer() <= most && connection.send_buffer() <= most);
     assert!(connection.send_window <= connection.send_window_max && connection.send_window_max <= WINDOW_MAX);
     assert!(connection.receive_window <= WINDOW_MAX);
     assert!(connection.send_shift <= 14 && connection.receive_shift <= 14 && connection.segment_bytes >= 48);

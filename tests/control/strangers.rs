@@ -3,7 +3,7 @@
 use super::*;
 use crate::support::copy_program;
 use sidestep_control_api::client::Error;
-use sidestep_control_api::message::{Channel, Numbered, Request, VERSION};
+use sidestep_control_api::message::{Channel, HandOver, Numbered, Request, VERSION};
 use sidestep_testkit::lingering;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -112,6 +112,34 @@ fn attacker() {
     }
     // The threads that wait end with the process.
     std::process::exit(0);
+}
+
+/// Not a test of its own: has a stack, and asks for a hand-over.
+#[test]
+#[ignore = "started by the others"]
+fn surrender() {
+    let mut client = Client::connect_to(&socket(), "surrender").unwrap();
+    let stack = client.open_stack(OpenStack::on("other0")).unwrap();
+    let connection: HandOver = serde_json::from_value(serde_json::json!({
+        "local": "198.18.0.1:7000", "remote": "198.18.0.2:7000", "send_start": 1, "unacknowledged": 0, "unsent": 0,
+        "receive_end": 1, "received": 0, "segment_bytes": 1460, "send_window": 1, "send_window_max": 1, "send_update": 1,
+        "receive_window": 1,
+    }))
+    .unwrap();
+    let file = fs::File::open("/dev/null").unwrap();
+    let refused = client.hand_over(stack.facts.id, connection, file.as_fd(), file.as_fd()).unwrap_err();
+    println!("refused: {}", sidestep_sys::Problem::from(refused));
+}
+
+#[test]
+fn who_is_not_root_gets_no_hand_over_where_that_is_roots() {
+    let Some(mut place) = Place::new(&[]) else { return };
+    for (flags, said) in [(&["--hand-over", "root"][..], "without --hand-over root"), (&[], "there is no such entry")] {
+        place.stop("TERM");
+        place.start(&[&["--allow-uid", &NOBODY.to_string()], flags].concat());
+        let finished = finish(as_nobody(&place, "surrender"));
+        assert!(finished.stdout.contains(said), "{}", finished.stdout);
+    }
 }
 
 /// Who comes first asks for generic mode: the program runs in the driver all the same, for those who come later.

@@ -116,6 +116,10 @@ pub(crate) struct Control {
     /// Queues of a device that each user except root may have [default: half of them; the last one is root's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) user_queues: Option<u32>,
+    /// Users whose live TCP connections are handed over to the kernel. With `root`, connections of others end where the kernel
+    /// would have to go on with them: see THREATS.md
+    #[arg(long, value_enum, default_value_t = HandOver::All, value_name = "USERS")]
+    pub(crate) hand_over: HandOver,
     /// Detach from an interface when its last stack closes, not only at the end. Some devices drop their link at each change
     #[arg(long)]
     pub(crate) detach_unused: bool,
@@ -133,14 +137,22 @@ pub(crate) struct Control {
     #[arg(long, value_name = "FILE", requires = "background")]
     pub(crate) log: Option<PathBuf>,
     /// Detach everything that a killed control plane has left attached, and exit
-    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "socket",
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "hand_over", "detach_unused", "socket",
           "end_unused", "background"])]
     pub(crate) cleanup: bool,
     /// Make the running control plane detach from these interfaces, and exit. No stack may use them
     #[arg(long, value_name = "NAME", value_delimiter = ',',
-          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "detach_unused", "cleanup",
+          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "hand_over", "detach_unused", "cleanup",
           "end_unused", "background"])]
     pub(crate) release: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum HandOver {
+    /// All who may bypass the kernel
+    All,
+    /// Root alone
+    Root,
 }
 
 #[derive(Debug, Args)]

@@ -4,9 +4,11 @@
 //! (SO_LINGER), a file waits for its FUSE server. So a stranger's descriptor is never closed on control's own thread,
 //! but on one per user, which the user can block only for itself. (Connections in which such descriptors are still
 //! queued are closed by the reaper.)
+//!
+//! Nothing of a descriptor is changed before, SO_LINGER neither: options belong to what the program may have open still.
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::net::sockopt::{set_socket_linger, socket_domain, socket_protocol};
+use rustix::net::sockopt::{socket_domain, socket_protocol};
 use rustix::net::{AddressFamily, ipproto};
 use sidestep_sys::Problem;
 use std::collections::{BTreeMap, VecDeque};
@@ -34,8 +36,6 @@ pub(crate) struct Foreign {
     descriptor: Option<OwnedFd>,
     uid: u32,
     closers: Closers,
-    /// It is a connection that the application goes on with: how that ends is the application's.
-    keeps_linger: bool,
 }
 
 /// The closing threads: one for each user with a descriptor to close, which ends when none is left.
@@ -55,7 +55,6 @@ struct Shared {
 struct Doomed {
     /// Taken by the thread that closes it.
     descriptor: Option<OwnedFd>,
-    keeps_linger: bool,
     /// Its place among all that were to be closed.
     place: u64,
 }
@@ -79,7 +78,7 @@ impl Closers {
 
     /// Wraps a descriptor that a process of `uid` has sent.
     pub(crate) fn own(&self, uid: u32, descriptor: OwnedFd) -> Foreign {
-        Foreign { descriptor: Some(descriptor), uid, closers: self.clone(), keeps_linger: false }
+        Foreign { descriptor: Some(descriptor), uid, closers: self.clone() }
     }
 
     /// Returns whether this user's descriptors cannot be closed.
@@ -121,13 +120,13 @@ impl Closers {
     }
 
     /// Closes a descriptor that a process of `uid` has sent; soon, on another thread.
-    pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd, keeps_linger: bool) {
+    pub(crate) fn close(&self, uid: u32, descriptor: OwnedFd) {
         if is_udp(descriptor.as_fd()) {
             return; // Closing it does not block; by far the most common case.
         }
         let mut queues = self.lock();
         let place = PLACES.fetch_add(1, Ordering::Relaxed);
-        let doomed = Doomed { descriptor: Some(descriptor), keeps_linger, place };
+        let doomed = Doomed { descriptor: Some(descriptor), place };
         let key = key(&queues, uid);
         if let Some(queue) = queues.get_mut(&key) {
             return queue.push_back(doomed);
@@ -143,21 +142,16 @@ impl Closers {
     }
 
     fn work(&self, key: u32) {
-        while let Some((descriptor, keeps_linger)) = self.first(key) {
-            // Avoids the wait if the maker has closed it; otherwise the wait is not ours.
-            if !keeps_linger {
-                let _ = set_socket_linger(&descriptor, None);
-            }
+        while let Some(descriptor) = self.first(key) {
             drop(descriptor);
             self.pop(key);
         }
     }
 
     /// Takes the descriptor that is to be closed next.
-    fn first(&self, key: u32) -> Option<(OwnedFd, bool)> {
+    fn first(&self, key: u32) -> Option<OwnedFd> {
         let mut queues = self.lock();
-        let first = queues.get_mut(&key).and_then(VecDeque::front_mut)?;
-        Some((first.descriptor.take()?, first.keeps_linger))
+        queues.get_mut(&key).and_then(VecDeque::front_mut)?.descriptor.take()
     }
 
     /// It is closed. A queue without more ends.
@@ -192,15 +186,8 @@ impl AsFd for Foreign {
 impl Drop for Foreign {
     fn drop(&mut self) {
         if let Some(descriptor) = self.descriptor.take() {
-            self.closers.close(self.uid, descriptor, self.keeps_linger);
+            self.closers.close(self.uid, descriptor);
         }
-    }
-}
-
-impl Foreign {
-    /// Closes it without a change of its SO_LINGER.
-    pub(crate) fn keep_linger(mut self) {
-        self.keeps_linger = true;
     }
 }
 
@@ -230,12 +217,12 @@ mod tests {
         assert!(closers.last_of(1).is_none());
         let (peer, slow) = lingering(Duration::from_millis(500));
         let (mut reader, writer) = rustix::pipe::pipe().map(|(reader, writer)| (File::from(reader), writer)).unwrap();
-        closers.close(1, slow, true);
-        closers.close(1, writer, false);
+        closers.close(1, slow);
+        closers.close(1, writer);
         let ticket = closers.last_of(1).unwrap();
         assert!(!closers.is_closed(ticket), "the first one lingers");
         let (other, quick) = rustix::pipe::pipe().unwrap();
-        closers.close(2, quick, false);
+        closers.close(2, quick);
         let of_other = closers.last_of(2);
         while of_other.is_some_and(|ticket| !closers.is_closed(ticket)) {
             await_bell(&closers);

@@ -96,6 +96,7 @@ fn serve(options: &Options, stop: &AtomicBool, unused_wait: Option<Duration>) ->
     let mut registry = Registry::new(dataplane, state)?;
     registry.limit_entries(descriptors - DESCRIPTORS_KEPT.min(descriptors / 2));
     options.permit.queues_per_user().into_iter().for_each(|queues| registry.set_queues_per_user(queues));
+    registry.set_hand_overs(options.permit.hand_overs());
     registry.adopt(records, now);
     note(format!("control plane of this network namespace, at {}", socket.display()));
     let mut daemon = Daemon::new(mirror, listener, reaper, registry, here);

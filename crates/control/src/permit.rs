@@ -17,13 +17,29 @@ pub struct Permit {
     uids: Vec<u32>,
     gids: Vec<u32>,
     queues_per_user: Option<u32>,
+    hand_overs: HandOvers,
+}
+
+/// The users whose live connections control hands over to the kernel. Who takes part in a hand-over can have a socket, for as long as it
+/// likes, that shares others' ports (decision 0031).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HandOvers {
+    /// All who may bypass the kernel.
+    #[default]
+    All,
+    /// Root alone.
+    Root,
 }
 
 impl Permit {
     /// Permits root, the user that control runs as, and those named; if none is named, the members of [`GROUP`].
     pub fn new(uids: &[u32], gids: &[u32]) -> Self {
-        let mut permit =
-            Self { uids: vec![0, sidestep_sys::process::effective_uid()], gids: gids.to_vec(), queues_per_user: None };
+        let mut permit = Self {
+            uids: vec![0, sidestep_sys::process::effective_uid()],
+            gids: gids.to_vec(),
+            queues_per_user: None,
+            hand_overs: HandOvers::All,
+        };
         permit.uids.extend(uids);
         if uids.is_empty() && gids.is_empty() {
             permit.gids.extend(group_id(
@@ -43,6 +59,16 @@ impl Permit {
 
     pub(crate) fn queues_per_user(&self) -> Option<u32> {
         self.queues_per_user
+    }
+
+    /// Sets whose connections are handed over.
+    #[must_use]
+    pub fn with_hand_overs(self, hand_overs: HandOvers) -> Self {
+        Self { hand_overs, ..self }
+    }
+
+    pub(crate) fn hand_overs(&self) -> HandOvers {
+        self.hand_overs
     }
 
     /// The named users.

@@ -24,8 +24,10 @@ pub(crate) struct Fake {
     pub(crate) open: BTreeSet<u32>,
     pub(crate) steered: BTreeMap<Entry, u32>,
     pub(crate) ports: BTreeMap<u16, u32>,
-    /// Flows that the kernel has, and ports with such.
-    pub(crate) passed: BTreeSet<Entry>,
+    /// The interface of each.
+    pub(crate) interfaces: BTreeMap<u32, u32>,
+    /// Flows that the kernel has, each with its interface, and ports with such.
+    pub(crate) passed: BTreeSet<(u32, Entry)>,
     pub(crate) shared: BTreeSet<u16>,
     /// Stacks whose device has come to use other queues, too.
     pub(crate) elsewhere: BTreeSet<u32>,
@@ -121,7 +123,8 @@ impl Dataplane for Fake {
             return Ok(Step::More((kept, bound + 1, queues)));
         }
         self.open.insert(stack);
-        let mut facts = stack_facts(stack, &link.name, 0);
+        self.interfaces.insert(stack, link.index);
+        let mut facts = StackFacts { index: link.index, ..stack_facts(stack, &link.name, 0) };
         facts.queues = (0..queues).map(|queue| QueueFacts { queue, ..facts.queues[0] }).collect();
         (facts.frames, facts.frame_bytes) = (wish.geometry(queues).frames, wish.frame_bytes);
         Ok(Step::Done(Box::new(Opened { facts, heartbeat: file() })))
@@ -157,23 +160,22 @@ impl Dataplane for Fake {
         Ok(())
     }
 
-    fn share_flow(&mut self, _stack: u32, flow: &Entry) -> Result<(), Refusal> {
-        self.passed.insert(*flow);
+    fn share_flow(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.passed.insert((self.interfaces[&stack], *flow));
         Ok(())
     }
 
-    fn pass(&mut self, _stack: u32, flow: &Entry) -> Result<(), Refusal> {
-        self.passed.insert(*flow);
-        Ok(())
+    fn pass(&mut self, stack: u32, flow: &Entry) -> Result<(), Refusal> {
+        self.share_flow(stack, flow)
     }
 
-    fn unpass(&mut self, _interface: u32, flow: &Entry) -> Result<(), Problem> {
-        self.passed.remove(flow);
+    fn unpass(&mut self, interface: u32, flow: &Entry) -> Result<(), Problem> {
+        self.passed.remove(&(interface, *flow));
         Ok(())
     }
 
     fn passed(&self) -> Vec<(u32, Entry)> {
-        self.passed.iter().map(|flow| (2, *flow)).collect()
+        self.passed.iter().copied().collect()
     }
 
     fn share_port(&mut self, _stack: u32, port: u16) -> Result<(), Refusal> {

@@ -1,12 +1,15 @@
 //! The application's end of the connection: sends requests, waits for replies, takes the descriptors.
 
 mod hand_over;
+mod notice;
+
+pub use notice::Notice;
 
 use crate::counters::Counters;
 use crate::heartbeat::Heartbeat;
 use crate::message::{
-    Channel, ClientLine, Code, DetailLine, Entry, Fault, IcmpError, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock,
-    ProgramLine, QUEUES_MAX, Refusal, Reply, Request, StackFacts, VERSION,
+    Channel, ClientLine, Code, DetailLine, Entry, Fault, NAME_BYTES_MAX, Numbered, OpenStack, PortBlock, ProgramLine,
+    QUEUES_MAX, Refusal, Reply, Request, StackFacts, VERSION,
 };
 use crate::place;
 use crate::table::Reader;
@@ -15,7 +18,7 @@ use sidestep_sys::Problem;
 use sidestep_sys::xdp::{Rings, Umem};
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -85,51 +88,13 @@ pub struct Stack {
     pub counters_page: OwnedFd,
 }
 
-/// A message that control sends without a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A stack was closed by control.
-    Revoked {
-        /// The stack.
-        stack: u32,
-        /// The reason.
-        refusal: Refusal,
-    },
-    /// Traffic was given back to the kernel, because no socket of this process held its port any more.
-    GivenBack {
-        /// The stack.
-        stack: u32,
-        /// The traffic.
-        entry: Entry,
-    },
-    /// An ICMP error about a packet that bypassed the kernel.
-    IcmpError(IcmpError),
-    /// A connection that was handed over has ended in the kernel.
-    Ended {
-        /// The stack that had it.
-        stack: u32,
-        /// This host's end.
-        local: SocketAddr,
-        /// The other end.
-        remote: SocketAddr,
-    },
-    /// Another process needs the connection whose twin has this cookie.
-    HandOverTwin {
-        /// The cookie (SO_COOKIE).
-        cookie: u64,
-    },
-    /// All connections are to be handed over.
-    HandOverAll {
-        /// No other stack is to be opened.
-        for_good: bool,
-    },
-}
-
 /// A connection to control.
 #[derive(Debug)]
 pub struct Client {
     channel: Channel,
+    /// Of the last request.
     number: u32,
+    reply_wait: Duration,
     table: Option<Reader>,
     control_pid: u32,
     notices: VecDeque<Notice>,
@@ -158,9 +123,14 @@ impl Client {
                     .next("start it as root in this network namespace: sidestep control"),
             )
         })?;
-        let mut client = Self { channel, number: 0, table: None, control_pid: 0, notices: VecDeque::new() };
+        let mut client = Self::over(channel);
         client.greet(name)?;
         Ok(client)
+    }
+
+    fn over(channel: Channel) -> Self {
+        let (table, notices) = (None, VecDeque::new());
+        Self { channel, number: 0, reply_wait: REPLY_WAIT, table, control_pid: 0, notices }
     }
 
     fn greet(&mut self, name: &str) -> Result<(), Error> {
@@ -384,7 +354,7 @@ impl Client {
             Ok(()) | Err(Fault::Closed) => {}
             Err(fault) => return Err(lost(fault)),
         }
-        let deadline = Instant::now() + REPLY_WAIT;
+        let deadline = Instant::now() + self.reply_wait;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if !self.is_readable(left)? {
@@ -414,15 +384,13 @@ impl Client {
         }
     }
 
-    /// Queues a notice. A full queue drops ICMP errors, which are repeated, and ends of connections, whose tuples stay unused, but
-    /// not the loss of a stack.
+    /// Queues a notice. A full queue drops the least one, the oldest of several.
     fn put_aside(&mut self, notice: Notice) {
-        if self.notices.len() == NOTICES_MAX {
-            let is_minor = |kept: &Notice| matches!(kept, Notice::IcmpError(_) | Notice::Ended { .. });
-            let oldest = self.notices.iter().position(is_minor).unwrap_or(0);
-            self.notices.remove(oldest);
-        }
         self.notices.push_back(notice);
+        if self.notices.len() > NOTICES_MAX {
+            let least = (0..self.notices.len()).min_by_key(|place| self.notices[*place].weight());
+            least.and_then(|place| self.notices.remove(place));
+        }
     }
 
     /// Receives one packet: a reply, or a notice, which is queued.

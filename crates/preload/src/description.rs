@@ -13,13 +13,15 @@ use rustix::io::{FdFlags, fcntl_getfd};
 use sidestep_socket::Engine;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// One open file description.
 #[derive(Debug)]
 pub(crate) struct Description {
     /// O_NONBLOCK, as the program has set it; the kernel's description has it, too.
     is_nonblocking: AtomicBool,
+    /// Numbers that stand for it in the table. A call under way has a reference to it, too, and is no number.
+    numbers: AtomicUsize,
     birth: Birth,
     pub(crate) kind: Kind,
     pub(crate) watchers: Arc<Watchers>,
@@ -43,11 +45,22 @@ impl Description {
     pub(crate) fn new(kind: Kind, watchers: Arc<Watchers>, is_nonblocking: bool) -> Arc<Self> {
         Arc::new(Self {
             is_nonblocking: AtomicBool::new(is_nonblocking),
+            numbers: AtomicUsize::new(0),
             birth: Birth::now(),
             kind,
             watchers,
             timeouts: Timeouts::default(),
         })
+    }
+
+    /// The table has another number of it.
+    pub(crate) fn add_number(&self) {
+        self.numbers.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The table has one number less; returns whether that was the last one.
+    pub(crate) fn remove_number(&self) -> bool {
+        self.numbers.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
     pub(crate) fn is_nonblocking(&self) -> bool {

@@ -126,17 +126,26 @@ pub(crate) fn insert(number: c_int, description: Arc<Description>) -> bool {
         return false;
     }
     let state = if matches!(description.kind, Kind::Epoll(_)) { State::Set } else { State::Socket };
+    description.add_number();
     let before = slot(number as usize).replace(description);
     set_state(number, state);
+    before.iter().for_each(|before| _ = before.remove_number());
     drop(before);
     true
 }
 
 /// Makes a number the kernel's.
 pub(crate) fn remove(number: c_int) -> Option<Arc<Description>> {
+    take(number).map(|(description, _)| description)
+}
+
+/// The same, with whether it was the last number of its open file description.
+pub(crate) fn take(number: c_int) -> Option<(Arc<Description>, bool)> {
     let place = STATES.get(number as usize)?;
     let state = State::ALL[usize::from(place.swap(State::Kernel as u8, Ordering::AcqRel))];
-    if state.is_ours() { slot(number as usize).take() } else { None }
+    let description = if state.is_ours() { slot(number as usize).take() } else { None }?;
+    let is_last = description.remove_number();
+    Some((description, is_last))
 }
 
 /// Forgets the parent's descriptions in a forked child, and remembers which numbers have them.

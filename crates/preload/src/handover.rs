@@ -12,7 +12,7 @@ use libc::c_int;
 use rustix::io::{Errno, FdFlags, fcntl_getfd};
 use sidestep_socket::tcp::HandOver;
 use std::fmt;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -242,18 +242,17 @@ fn begin(engine: &Shared, number: c_int, description: &Arc<Description>, cause: 
         // The program's set is the kernel's; what is ours of it stays with this process.
         Kind::Epoll(_) => return Ok(None),
     };
+    let twin = twin_of(stream, number)?;
     if !stream.is_connected() {
         // Nobody has seen data of it: the kernel begins anew.
-        accelerate::settle(number, description);
+        accelerate::settle(twin.as_raw_fd(), description);
         return Ok(None);
     }
-    // SAFETY: the program has the number open, or its close is not over yet.
-    let twin = || duplicate_briefly(unsafe { BorrowedFd::borrow_raw(number) }).ok_or(Errno::MFILE);
     let begin = |twin| engine.with(|engine| engine.tcp().begin_hand_over(stream.handle(), twin));
-    let mut begun = begin(twin()?);
+    let mut begun = begin(twin);
     // Another process has asked for it at this moment.
     while begun.as_ref().is_err_and(|error| error.errno() == libc::EALREADY) && await_decision(stream) {
-        begun = begin(twin()?);
+        begun = begin(twin_of(stream, number)?);
     }
     match begun {
         Ok(hand_over) => {
@@ -267,6 +266,15 @@ fn begin(engine: &Shared, number: c_int, description: &Arc<Description>, cause: 
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// A duplicate of a stream's twin. Since its number was looked up another thread may have closed it, and opened something else that has
+/// the number now: then the stream is left alone.
+fn twin_of(stream: &Stream, number: c_int) -> Answer<OwnedFd> {
+    // SAFETY: borrowed for one system call; a closed one gives an error.
+    let twin = duplicate_briefly(unsafe { BorrowedFd::borrow_raw(number) }).ok_or(Errno::MFILE)?;
+    let is_twin = stream.engine().with(|engine| engine.tcp().may_be_twin(stream.handle(), twin.as_fd()))?;
+    if is_twin { Ok(twin) } else { Err(Stop::Kernel) }
 }
 
 fn finish(engine: &Shared, description: &Arc<Description>, hand_over: &HandOver) -> Answer<()> {

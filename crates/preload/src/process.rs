@@ -58,8 +58,8 @@ pub(crate) fn own() -> io::Result<()> {
         let guard = ForkGuard::new()?;
         if GUARD.set(guard).is_ok() {
             own_descriptors::begin();
-            // SAFETY: the handlers take nothing and return: one in the calling process before it forks, one in the child.
-            unsafe { libc::pthread_atfork(Some(before_fork), None, Some(begin_child)) };
+            // SAFETY: the handlers take nothing and return: two in the calling process, before and after it forks, one in the child.
+            unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(begin_child)) };
             // SAFETY: as above; these take and give a flag.
             unsafe {
                 libc::pthread_atfork(
@@ -91,6 +91,19 @@ pub(crate) extern "C" fn before_fork() {
     if is_owner() && !is_child() && !Inside::is_entered() {
         FORKS.fetch_add(1, Ordering::Relaxed);
         handover::before_fork();
+    }
+}
+
+/// Called after fork(2) in the process that has forked: what other threads have made since [`before_fork`] began, which may wait for
+/// control, the child has, too. What they have made since the fork itself counts as the child's as well; it costs a hand-over.
+pub(crate) extern "C" fn after_fork() {
+    note_fork();
+}
+
+/// Notes that a child has all that there is.
+pub(crate) fn note_fork() {
+    if is_owner() && !is_child() {
+        FORKS.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -135,4 +148,42 @@ pub(crate) fn owner() -> u32 {
 /// Returns whether this process is a child of that one: after vfork(2) it shares the tables with it.
 pub(crate) fn is_child() -> bool {
     owner() != std::process::id()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signals::tests::PROCESSES;
+    use std::sync::{Mutex, PoisonError};
+
+    static BORN: Mutex<Option<Birth>> = Mutex::new(None);
+
+    extern "C" fn make_one() {
+        if is_owner() {
+            *BORN.lock().unwrap() = Some(Birth::now());
+        }
+    }
+
+    #[test]
+    fn what_is_made_while_a_fork_waits_is_the_childs_too() {
+        // The child has the descriptors of other tests.
+        let _alone = PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
+        // Handlers run in the opposite order: this one after ours, if nobody has registered ours before.
+        // SAFETY: the handler takes nothing and returns.
+        unsafe { libc::pthread_atfork(Some(make_one), None, None) };
+        own().unwrap();
+        let before = Birth::now();
+        // SAFETY: the child makes no call but _exit.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: _exit runs no handler of this process.
+            unsafe { libc::_exit(0) };
+        }
+        // SAFETY: no status is asked for.
+        assert_eq!(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }, child);
+        let meanwhile = BORN.lock().unwrap().take().unwrap();
+        assert_ne!(meanwhile, before, "the fork had begun");
+        assert!(before.was_before_fork() && meanwhile.was_before_fork());
+        assert!(!Birth::now().was_before_fork());
+    }
 }

@@ -219,6 +219,7 @@ intercepted! {
     }
     Process {
         fn fork() -> pid_t = real::fork;
+        fn _Fork() -> pid_t = process::fork_untold;
         fn execve(path: *const c_char, arguments: *const *const c_char, environment: *const *const c_char) -> c_int
             = process::execve;
         fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int = process::execv;

@@ -7,13 +7,15 @@ mod support;
 use host::Hosts;
 
 /// The steps of `children.c`, and whether the kernel gets a connection in the middle.
-const STEPS: [(&str, bool); 14] = [
+const STEPS: [(&str, bool); 16] = [
     ("child_connects", false),
     ("child_waits_by_an_older_set", false),
     ("child_leaves_it_alone", false),
     ("child_uses_it", true),
     ("both_use_it_at_once", true),
     ("parent_closes_it", true),
+    ("parent_closes_it_in_a_call", true),
+    ("parent_closes_it_after_an_untold_fork", true),
     ("parent_replaces_it", true),
     ("parent_exits", false),
     ("other_ways_to_fork", true),
@@ -38,6 +40,19 @@ fn children_have_the_connections_of_their_parents() {
             assert_eq!(told.contains("to the kernel"), is_moved, "{step}: {told}");
         }
     }
+}
+
+#[test]
+fn what_a_call_still_uses_ends_with_it_as_its_closing_has_said() {
+    let Some(hosts) = Hosts::up() else { return };
+    let address = hosts.linux().ipv4.to_string();
+    let mut server = hosts.start_linux("endings.py", &[&address, "9000"]);
+    assert_eq!(server.line(), "listens");
+    let arguments = [address.as_str(), "9000", "resets_it_in_a_call"];
+    let _bare = hosts.start_bare("children.c", &arguments);
+    assert_eq!(server.line(), "0 bytes, reset", "by the kernel");
+    let _ours = hosts.start_ours("children.c", &arguments);
+    assert_eq!(server.line(), "0 bytes, reset");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, prlimit};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// The default limit of descriptors of a process (fs.nr_open). Numbers beyond are not noted.
 const NUMBERS_MAX: usize = 1 << 20;
@@ -19,7 +19,8 @@ const NUMBERS_FROM: u64 = 16_384;
 static OWN: [AtomicU64; NUMBERS_MAX / WORD_BITS] = [const { AtomicU64::new(0) }; NUMBERS_MAX / WORD_BITS];
 /// One more than the last word that ever had a bit.
 static END: AtomicUsize = AtomicUsize::new(0);
-static IS_NOTED: AtomicBool = AtomicBool::new(false);
+/// The process whose descriptors are noted; 0: none.
+static OWNER: AtomicU32 = AtomicU32::new(0);
 /// A thread has raised the limit, or forks.
 static LIMIT_IS_HELD: AtomicBool = AtomicBool::new(false);
 const HOLD_TURNS_MAX: u32 = 100_000;
@@ -28,14 +29,30 @@ thread_local! {
     static IS_OWN_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Descriptors are noted from now on.
+/// Descriptors of this process are noted from now on, and of children that the C library tells of their fork.
 pub fn begin() {
-    IS_NOTED.store(true, Ordering::Relaxed);
+    if OWNER.load(Ordering::Relaxed) == 0 {
+        // SAFETY: the handler takes nothing and returns; it stores a number.
+        unsafe { libc::pthread_atfork(None, None, Some(own)) };
+    }
+    own();
+}
+
+extern "C" fn own() {
+    OWNER.store(std::process::id(), Ordering::Relaxed);
+}
+
+/// Returns whether this process's descriptors are noted. A system call, where any are.
+fn is_noted() -> bool {
+    match OWNER.load(Ordering::Relaxed) {
+        0 => false,
+        owner => owner == std::process::id(),
+    }
 }
 
 /// Notes a descriptor that was just made, and numbers it high. Where there is no high number it keeps its own.
 pub fn keep(descriptor: OwnedFd) -> OwnedFd {
-    if !IS_NOTED.load(Ordering::Relaxed) {
+    if !is_noted() {
         return descriptor;
     }
     let is_high = descriptor.as_raw_fd() >= Range::now().lowest;
@@ -134,7 +151,7 @@ pub fn numbers(first: u32, last: u32) -> impl Iterator<Item = u32> {
 
 /// Notes a number.
 pub fn note(number: c_int) {
-    if !IS_NOTED.load(Ordering::Relaxed) {
+    if !is_noted() {
         return;
     }
     if let Some((word, bit)) = place(number) {
@@ -147,6 +164,7 @@ pub fn note(number: c_int) {
 #[inline]
 pub fn forget(number: c_int) {
     if is_own(number)
+        && is_noted()
         && let Some((word, bit)) = place(number)
     {
         OWN[word].fetch_and(!bit, Ordering::Relaxed);
@@ -159,8 +177,10 @@ pub fn is_own(number: c_int) -> bool {
     place(number).is_some_and(|(word, bit)| OWN[word].load(Ordering::Relaxed) & bit != 0)
 }
 
-/// Closes the parent's in a forked child. No destructor of the parent's values may run there, for they would close them again.
+/// Closes the parent's in a forked child, whose own are noted from then on. No destructor of the parent's values may run there, for they
+/// would close them again.
 pub fn close_inherited() {
+    own();
     for (index, word) in OWN[..END.load(Ordering::Relaxed)].iter().enumerate() {
         let mut bits = word.swap(0, Ordering::Relaxed);
         while bits != 0 {
@@ -222,7 +242,9 @@ mod tests {
             // One that is not open here.
             note(kept.as_raw_fd() + 1000);
             close_inherited();
-            let is_good = !is_open(kept.as_raw_fd()) && is_open(closed) && is_open(theirs.as_raw_fd());
+            let mut is_good = !is_open(kept.as_raw_fd()) && is_open(closed) && is_open(theirs.as_raw_fd());
+            note(closed);
+            is_good &= is_own(closed);
             // SAFETY: _exit runs no handler of this process.
             unsafe { libc::_exit(i32::from(!is_good)) };
         }
@@ -230,9 +252,33 @@ mod tests {
         // SAFETY: `status` is a valid place for the result.
         assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
         assert_eq!(status, 0);
-        assert!(is_open(kept.as_raw_fd()));
+        assert!(is_open(kept.as_raw_fd()) && !is_own(closed));
+        a_child_with_this_memory_notes_nothing(kept.as_fd());
         forget(kept.as_raw_fd());
         // SAFETY: it was made above, and nobody else has it.
         unsafe { libc::close(closed) };
+    }
+
+    /// As after vfork(2): the memory is the parent's, and descriptors are copies.
+    fn a_child_with_this_memory_notes_nothing(kept: BorrowedFd<'_>) {
+        extern "C" fn child(kept: *mut libc::c_void) -> c_int {
+            let kept = kept as usize as c_int;
+            note(kept + 1);
+            forget(kept);
+            // SAFETY: the parent, which waits, has it open, and so has this process.
+            let copy = unsafe { BorrowedFd::borrow_raw(kept) }.try_clone_to_owned().map(keep);
+            c_int::from(copy.is_err())
+        }
+        let mut stack = vec![0_u8; 1 << 20];
+        let top = stack.as_mut_ptr_range().end.cast();
+        let argument = std::ptr::without_provenance_mut(kept.as_raw_fd() as usize);
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let numbers_before: Vec<u32> = numbers(0, u32::MAX).collect();
+        // SAFETY: the stack is large enough and lives until the child has ended, for which the call waits.
+        let process = unsafe { libc::clone(child, top, flags, argument) };
+        let mut status = -1;
+        // SAFETY: `status` is a valid place for the result.
+        assert_eq!(unsafe { libc::waitpid(process, &raw mut status, 0) }, process);
+        assert_eq!((status, numbers(0, u32::MAX).collect::<Vec<_>>()), (0, numbers_before));
     }
 }

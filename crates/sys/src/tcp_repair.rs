@@ -201,6 +201,40 @@ pub fn enlarge_buffer(socket: BorrowedFd<'_>, queue: Queue, bytes: usize) -> io:
     Ok(())
 }
 
+/// The sizes of a socket's buffers, and which of them the program has set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BufferSizes {
+    receive: i32,
+    send: i32,
+    /// `None` before Linux 5.14.
+    locks: Option<i32>,
+}
+
+impl BufferSizes {
+    /// Those of a socket now.
+    pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
+        let option = |name| get(socket, libc::SOL_SOCKET, name);
+        Ok(Self { receive: option(libc::SO_RCVBUF)?, send: option(libc::SO_SNDBUF)?, locks: option(SO_BUF_LOCK).ok() })
+    }
+
+    /// Gives a socket these sizes again: without CAP_NET_ADMIN as far as the limits of the host allow.
+    pub fn restore(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
+        let now = Self::of(socket)?;
+        let restore = |size: i32, [forced, limited]: [i32; 2]| {
+            // The kernel doubles it.
+            let half = size / 2;
+            set(socket, libc::SOL_SOCKET, forced, &half).or_else(|_| set(socket, libc::SOL_SOCKET, limited, &half))
+        };
+        if now.receive != self.receive {
+            restore(self.receive, [libc::SO_RCVBUFFORCE, libc::SO_RCVBUF])?;
+        }
+        if now.send != self.send {
+            restore(self.send, [libc::SO_SNDBUFFORCE, libc::SO_SNDBUF])?;
+        }
+        self.locks.map_or(Ok(()), |locks| set(socket, libc::SOL_SOCKET, SO_BUF_LOCK, &locks))
+    }
+}
+
 /// States in which the peer's FIN has come (linux/tcp_states.h): TIME-WAIT, CLOSE, CLOSE-WAIT, LAST-ACK, CLOSING.
 const PEER_HAS_FINISHED: [u8; 5] = [6, 7, 8, 9, 11];
 

@@ -2,10 +2,10 @@
 
 pub(super) mod background;
 
-use crate::args::Control as Args;
+use crate::args::{Control as Args, HandOver};
 use crate::{exit, output, signal};
 use sidestep_control::Options;
-use sidestep_control::permit::Permit;
+use sidestep_control::permit::{HandOvers, Permit};
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_sys::{Problem, interface};
@@ -23,7 +23,13 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
         output::print(&format!("the control plane serves; its messages go to {}\n", log.display()))?;
         return Ok(exit::GOOD);
     }
-    let permit = Permit::new(&args.allow_uid, &args.allow_gid).with_queues_per_user(args.user_queues);
+    let hand_overs = match args.hand_over {
+        HandOver::All => HandOvers::All,
+        HandOver::Root => HandOvers::Root,
+    };
+    let permit = Permit::new(&args.allow_uid, &args.allow_gid)
+        .with_queues_per_user(args.user_queues)
+        .with_hand_overs(hand_overs);
     let options =
         Options { interfaces: args.interface, permit, socket: args.socket, detaches_unused: args.detach_unused };
     let stop = signal::stop_flag()?;

@@ -310,9 +310,10 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
 
     /// Sends what requests have caused elsewhere, and answers that had to wait for that.
     fn answer_waiting(&mut self, now: Instant) {
+        let answers = self.registry.due_answers(now);
         let notices = self.registry.take_notices();
         self.notify(notices);
-        for (id, number, reply) in self.registry.due_answers(now) {
+        for (id, number, reply) in answers {
             if !self.send(id, number, &Answer::plain(reply)) {
                 self.hang_up(id, now);
             }
@@ -409,9 +410,13 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
 }
 
 /// Returns whether a notice leaves space for replies: a client that cannot get a reply is disconnected. Fewer notices
-/// are queued of events that any peer can cause, such as ICMP, than of control's own decisions.
+/// are queued of events that any peer can cause, such as ICMP, or any process, than of control's own decisions.
 fn has_room(channel: &Channel, notice: &Reply) -> bool {
-    let share = if matches!(notice, Reply::IcmpError(_)) { 4 } else { 2 };
+    let share = match notice {
+        Reply::IcmpError(_) => 4,
+        Reply::HandOverTwin { .. } => 3,
+        _ => 2,
+    };
     let room = rustix::net::sockopt::socket_send_buffer_size(channel).unwrap_or(0);
     unread_by_peer_bytes(channel.as_fd()).is_ok_and(|unread| unread < room / share)
 }

@@ -236,6 +236,7 @@ fn notices_leave_room_for_answers() {
         sent.count()
     };
     assert!((16..10_000).contains(&send_all(Reply::IcmpError(error))));
+    assert!((16..10_000).contains(&send_all(Reply::HandOverTwin { cookie: 7 })), "any process of this host");
     let revoked = Refusal::new(Code::Revoked, "cannot go on", "the interface is gone");
     assert!(
         (16..10_000).contains(&send_all(Reply::Revoked { stack: 1, refusal: revoked })),

@@ -9,7 +9,7 @@ use sidestep_control_api::message::{Code, HandOver, Refusal};
 use sidestep_sys::problem::say;
 use sidestep_sys::socket::detach_filter;
 use sidestep_sys::tcp_queue;
-use sidestep_sys::tcp_repair::{self as repair, Negotiated, Queue, Window};
+use sidestep_sys::tcp_repair::{self as repair, BufferSizes, Negotiated, Queue, Window};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -38,6 +38,8 @@ pub(crate) struct Making<'a> {
 pub(crate) struct Made<'a> {
     making: Making<'a>,
     may_reuse: bool,
+    /// Of its buffers, before.
+    sizes: BufferSizes,
 }
 
 impl<'a> Made<'a> {
@@ -51,8 +53,9 @@ impl<'a> Made<'a> {
         }
         let failed = |error: io::Error| refuse(connection, Code::Kernel, format!("repair mode: {error}"));
         let may_reuse = socket_reuseaddr(socket).unwrap_or(false);
+        let sizes = BufferSizes::of(socket).map_err(failed)?;
         repair::begin(socket).map_err(failed)?;
-        let made = Self { making, may_reuse };
+        let made = Self { making, may_reuse, sizes };
         match made.build() {
             Ok(()) => Ok(made),
             Err((step, error)) => {
@@ -113,11 +116,8 @@ impl<'a> Made<'a> {
         let socket = *socket;
         let (received, unacknowledged) = (u64::from(connection.received), u64::from(connection.unacknowledged));
         // The kernel counts what it keeps around the bytes, too, which its doubling is for.
-        let unread_and_offered = connection.received.saturating_add(connection.receive_window) as usize;
-        repair::enlarge_buffer(socket, Queue::Receive, unread_and_offered)?;
-        let unsent = u64::from(connection.unsent);
-        let of_send = usize::try_from(unacknowledged + unsent).unwrap_or(usize::MAX);
-        repair::enlarge_buffer(socket, Queue::Send, of_send.saturating_add(64 << 10))?;
+        repair::enlarge_buffer(socket, Queue::Receive, connection.receive_buffer() as usize)?;
+        repair::enlarge_buffer(socket, Queue::Send, connection.send_buffer() as usize + (64 << 10))?;
         repair::choose(socket, Queue::Receive)?;
         tcp_queue::fill(socket, *bytes, 0..received)?;
         repair::set_window(
@@ -145,6 +145,8 @@ impl<'a> Made<'a> {
         let socket = self.making.socket.socket;
         // One that was never connected is as wanted.
         let _ = repair::disconnect(socket);
+        // Larger ones by control's privilege are for a connection alone.
+        let _ = self.sizes.restore(socket);
         self.leave();
         self.become_ordinary();
     }

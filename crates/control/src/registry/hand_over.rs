@@ -5,8 +5,10 @@ use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::hand_over::{Made, Making, ShownSocket, Wire};
 use crate::netlink::sockets::Wanted;
-use crate::twin::Place;
+use crate::permit::HandOvers;
+use crate::twin;
 use sidestep_control_api::message::{Code, Entry, HandOver, Protocol, Refusal, Reply};
+use sidestep_control_api::token;
 use sidestep_sys::memory::size_is_sealed;
 use sidestep_sys::owner::Owner;
 use sidestep_xdp_steering::FLOWS_MAX;
@@ -36,18 +38,20 @@ struct HandedOver {
     /// The stack that had it.
     stack: u32,
     owner: Owner,
-    /// The interface of the stack, and the one whose frames the kernel's socket receives.
-    device: u32,
+    /// The one whose frames the kernel's socket receives.
     interface: u32,
     cover: Cover,
 }
 
-/// All of them, by their flow.
+/// The interface of the stack, and the flow: an address of this host may be reached by several.
+type Place = (u32, Entry);
+
+/// All of them.
 #[derive(Debug, Default)]
 pub(super) struct HandedOvers {
-    all: BTreeMap<Entry, HandedOver>,
+    all: BTreeMap<Place, HandedOver>,
     /// The last one that was looked at.
-    seen: Option<Entry>,
+    seen: Option<Place>,
     /// The number of hand-overs since the start.
     pub(super) times: u64,
 }
@@ -67,23 +71,33 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if let Some(fault) = connection.fault().or(flow.fault()) {
             return Err(Refusal::new(Code::Malformed, thing(), fault));
         }
+        if let Some(excess) = connection.excess() {
+            let next = "use smaller buffers: receive_buffer_bytes, send_buffer_bytes";
+            return Err(Refusal::new(Code::Limit, thing(), excess).next(next));
+        }
         if flow.canonical() != flow {
             return Err(Refusal::new(Code::Malformed, thing(), "its addresses are not as packets carry them"));
         }
         let device = self.owned(id, stack)?.facts.index;
+        if self.hand_overs == HandOvers::Root && !self.owner(id).is_root() {
+            let reason = "control hands connections of root over, and of nobody else";
+            return Err(Refusal::new(Code::NotAllowed, thing(), reason)
+                .next("run the program as root, or control without --hand-over root"));
+        }
         let cover = self.cover(id, stack, &flow).ok_or_else(|| Refusal::plain(Code::NoEntry, thing()))?;
         self.check_handed_over(id, &thing)?;
         if !host.is_local(local.ip()) {
             return Err(Refusal::plain(Code::NotLocal, thing()).next("see the addresses with: ip address"));
         }
-        let Ok([socket, bytes]) = <[Foreign; 2]>::try_from(descriptors) else {
+        let Ok([socket, bytes, token]) = <[Foreign; 3]>::try_from(descriptors) else {
             return Err(Refusal::plain(Code::TwinMissing, thing()));
         };
         // Reading any other file may take as long as its owner likes.
         if size_is_sealed(bytes.as_fd()).is_none() {
             return Err(Refusal::new(Code::Malformed, thing(), "the bytes are not in a memfd"));
         }
-        let place = Place { namespace: host.namespace(), guard: host.guard(), interface: device, links: host.links() };
+        let place =
+            twin::Place { namespace: host.namespace(), guard: host.guard(), interface: device, links: host.links() };
         let is_its = |link: &&sidestep_control_api::table::Link| match vlan {
             None => link.index == device,
             Some(number) => link.vlan == Some((device, number)),
@@ -95,6 +109,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         let shown = ShownSocket::check(socket_fd, connection, place)?;
         let shares_port = cover == Cover::Entry && !self.has_own_entry(stack, &flow);
         let making = Making { connection, socket: shown, bytes: bytes.as_fd(), wire, interface, shares_port };
+        // From here on its owner waits for the answer, however long this process may stop.
+        let failed = |error| Refusal::new(Code::Malformed, thing(), format!("no token came: {error}"));
+        if !token::take(token.as_fd()).map_err(failed)? {
+            return Err(Refusal::new(Code::NoEntry, thing(), "the program has stopped waiting for it"));
+        }
         let made = Made::of(making)?;
         if let Err(refusal) = self.share(stack, cover, &flow) {
             made.dissolve();
@@ -105,14 +124,18 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             // Spares the lookups; without it the flow stays shared.
             self.dataplane.pass(stack, &flow).unwrap_or_else(sidestep_sys::problem::say);
         }
-        let handed_over = HandedOver { stack, owner: self.owner(id), device, interface, cover };
-        self.handed_over.all.insert(flow, handed_over);
+        let handed_over = HandedOver { stack, owner: self.owner(id), interface, cover };
+        self.handed_over.all.insert((device, flow), handed_over);
         self.handed_over.times += 1;
-        let entry = self.owned(id, stack)?.entries.remove(&flow).flatten();
-        // The application's own descriptors decide when the connection ends, and how.
-        entry.into_iter().chain([socket]).for_each(Foreign::keep_linger);
+        // The application's own descriptors decide when the connection ends.
+        self.owned(id, stack)?.entries.remove(&flow);
         self.note_handed_over(id);
         Ok(())
+    }
+
+    /// Sets whose connections are handed over.
+    pub(crate) fn set_hand_overs(&mut self, hand_overs: HandOvers) {
+        self.hand_overs = hand_overs;
     }
 
     /// What steers a flow to a stack; `None` if nothing does.
@@ -158,8 +181,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Adopts the flows that an earlier control has given to the kernel, or was about to give.
     pub(super) fn adopt_passed(&mut self) {
         for (device, flow) in self.dataplane.passed() {
-            let one = HandedOver { stack: 0, owner: Owner::Unknown, device, interface: device, cover: Cover::Entry };
-            self.handed_over.all.insert(flow, one);
+            let one = HandedOver { stack: 0, owner: Owner::Unknown, interface: device, cover: Cover::Entry };
+            self.handed_over.all.insert((device, flow), one);
         }
     }
 
@@ -167,19 +190,20 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(crate) fn check_passed(&mut self, host: &dyn Host) -> Vec<(u32, Reply)> {
         let (over, last) = self.handed_over.look(host);
         self.handed_over.seen = last;
-        over.into_iter().filter_map(|flow| self.end_passed(&flow)).collect()
+        over.into_iter().filter_map(|place| self.end_passed(place)).collect()
     }
 
-    fn end_passed(&mut self, flow: &Entry) -> Option<(u32, Reply)> {
-        let HandedOver { stack, device, cover, .. } = self.handed_over.all.remove(flow)?;
+    fn end_passed(&mut self, place: Place) -> Option<(u32, Reply)> {
+        let HandedOver { stack, cover, .. } = self.handed_over.all.remove(&place)?;
+        let (device, flow) = place;
         let port = flow.local().port();
         match cover {
-            Cover::Entry => self.dataplane.unpass(device, flow).unwrap_or_else(sidestep_sys::problem::say),
+            Cover::Entry => self.dataplane.unpass(device, &flow).unwrap_or_else(sidestep_sys::problem::say),
             Cover::Port if !self.handed_over.has_port(stack, port) => _ = self.dataplane.steer_ports(stack, &[port]),
             Cover::Port => {}
         }
         let client = self.stacks.get(&stack)?.client;
-        let Entry::Flow { local, remote, .. } = *flow else { return None };
+        let Entry::Flow { local, remote, .. } = flow else { return None };
         Some((client, Reply::Ended { stack, local, remote }))
     }
 
@@ -192,20 +216,20 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
 impl HandedOvers {
     fn has_port(&self, stack: u32, port: u16) -> bool {
         let mut of_stack = self.all.iter().filter(|(_, one)| one.stack == stack && one.cover == Cover::Port);
-        of_stack.any(|(flow, _)| flow.local().port() == port)
+        of_stack.any(|((_, flow), _)| flow.local().port() == port)
     }
 
     /// The next connections of which the kernel has nothing left, TIME-WAIT included; and the last one looked at, unless the
     /// round is over.
-    fn look(&self, host: &dyn Host) -> (Vec<Entry>, Option<Entry>) {
+    fn look(&self, host: &dyn Host) -> (Vec<Place>, Option<Place>) {
         let from = self.seen.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let range = self.all.range((from, std::ops::Bound::Unbounded));
         let (mut over, mut last) = (Vec::new(), None);
-        for (number, (flow, one)) in range.take(LOOKS_PER_TURN).enumerate() {
-            last = Some(*flow).filter(|_| number + 1 == LOOKS_PER_TURN);
-            let Entry::Flow { local, remote, .. } = *flow else { continue };
+        for (number, (place, one)) in range.take(LOOKS_PER_TURN).enumerate() {
+            last = Some(*place).filter(|_| number + 1 == LOOKS_PER_TURN);
+            let Entry::Flow { local, remote, .. } = place.1 else { continue };
             if !is_there(host, local, remote, one.interface) {
-                over.push(*flow);
+                over.push(*place);
             }
         }
         (over, last)

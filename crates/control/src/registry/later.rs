@@ -7,6 +7,7 @@ use rustix::fs::fstat;
 use sidestep_control_api::message::{Code, HAND_OVER_WAIT, Refusal, Reply};
 use sidestep_sys::socket::{TcpState, netns_cookie, tcp_state};
 use sidestep_sys::tcp_repair;
+use std::collections::BTreeSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
@@ -32,8 +33,9 @@ pub(super) struct Waiting {
 
 #[derive(Debug)]
 enum What {
-    /// The connection of this twin is to be the kernel's; the socket, which this user made, is watched.
-    Twin { cookie: u64, socket: Foreign, uid: u32 },
+    /// The connection of this twin is to be the kernel's; the socket, which this user made, is watched. Those with stacks were asked,
+    /// or will be when the asker's user has asked less in a second.
+    Twin { cookie: u64, socket: Foreign, uid: u32, is_asked: bool },
     /// This application is to have no stack any more.
     Release(u32),
     /// A descriptor of a socket whose port is given back is to be closed.
@@ -58,15 +60,31 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             return Err(Refusal::plain(Code::TwinNamespace, thing));
         }
         if tcp_state(socket.as_fd()).map_err(failed)? == TcpState::Connection {
-            socket.keep_linger();
             return Ok(Answer::plain(Reply::Done));
         }
         let cookie = tcp_repair::cookie(socket.as_fd()).map_err(failed)?;
         let uid = fstat(socket.as_fd()).map_err(|error| failed(error.into()))?.st_uid;
-        self.wait(id, What::Twin { cookie, socket, uid }, now, thing)?;
-        let owners: Vec<u32> = self.owners_of_stacks().collect();
-        self.notices.extend(owners.into_iter().map(|owner| (owner, Reply::HandOverTwin { cookie })));
+        self.wait(id, What::Twin { cookie, socket, uid, is_asked: false }, now, thing)?;
+        self.ask_for_twins(now);
         Ok(Answer::later())
+    }
+
+    /// Passes requests for twins on: each to everybody with a stack, so of each user so many in a second. Who hangs up and comes
+    /// again has no more of them; root has no limit.
+    fn ask_for_twins(&mut self, now: Instant) {
+        let owners: Vec<u32> = self.owners_of_stacks().collect();
+        let Self { waiting, clients, twins_asked, notices, .. } = self;
+        let mut over = BTreeSet::new();
+        for one in waiting.iter_mut().filter(|one| one.outcome.is_none()) {
+            let What::Twin { cookie, is_asked: is_asked @ false, .. } = &mut one.what else { continue };
+            let Some(asker) = clients.get(&one.client).map(|client| client.owner) else { continue };
+            if over.contains(&asker) || !asker.is_root() && !twins_asked.count(asker, now) {
+                over.insert(asker);
+                continue;
+            }
+            *is_asked = true;
+            notices.extend(owners.iter().map(|owner| (*owner, Reply::HandOverTwin { cookie: *cookie })));
+        }
     }
 
     /// The owner of a twin cannot hand it over. Everybody with a stack is asked, and could say so: it is believed of the user who
@@ -148,6 +166,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
 
     /// The answers that are due: client, number of the request, reply.
     pub(crate) fn due_answers(&mut self, now: Instant) -> Vec<(u32, u32, Reply)> {
+        self.ask_for_twins(now);
         let Self { waiting, clients, closers, .. } = self;
         for one in waiting.iter_mut().filter(|one| one.outcome.is_none()) {
             if std::mem::take(&mut one.has_progress) {
@@ -173,9 +192,6 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             let is_last = !waiting.iter().any(|other| (other.client, other.number) == (client, Some(number)));
             if is_last && !answers.iter().any(|(of, known, _)| (*of, *known) == (client, number)) {
                 answers.push((client, number, outcome.map_or_else(|code| refused(code, &what), |()| Reply::Done)));
-            }
-            if let What::Twin { socket, .. } = what {
-                socket.keep_linger();
             }
         }
         answers

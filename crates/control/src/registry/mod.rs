@@ -10,8 +10,8 @@ mod list;
 mod open;
 mod others;
 mod pool;
+mod rates;
 mod receivers;
-mod resolves;
 mod share;
 mod stays;
 mod steer;
@@ -25,7 +25,7 @@ pub(crate) use host::{Host, RecordStore};
 use later::Waiting;
 use open::Pending;
 use pool::Pool;
-use resolves::Resolves;
+use rates::{RESOLVES_PER_SECOND_MAX, Rates, TWINS_PER_SECOND_MAX};
 #[cfg(test)]
 pub(crate) use share::CLIENTS_PER_USER_MAX;
 use share::ENTRIES_MAX;
@@ -33,6 +33,7 @@ use stays::Stays;
 
 use crate::dataplane::Dataplane;
 use crate::foreign::{Closers, Foreign};
+use crate::permit::HandOvers;
 use crate::state::Record;
 use sidestep_control_api::counters::CountersView;
 use sidestep_control_api::message::{
@@ -75,12 +76,16 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose closing failed; it is retried.
     doomed: BTreeSet<u32>,
     pool: Pool,
-    resolves: Resolves,
+    resolves: Rates,
+    /// Questions for twins, of each user.
+    twins_asked: Rates,
     stays: Stays,
     /// [`ENTRIES_MAX`], or fewer if descriptors are scarce.
     entries_max: usize,
     /// The administrator's setting.
     queues_per_user: Option<u32>,
+    /// The same.
+    hand_overs: HandOvers,
     next_client: u32,
     next_stack: u32,
     /// The position at which the next check of kernel sockets begins.
@@ -111,10 +116,12 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             begun: BTreeMap::new(),
             doomed,
             pool: Pool::default(),
-            resolves: Resolves::default(),
+            resolves: Rates::new(RESOLVES_PER_SECOND_MAX),
+            twins_asked: Rates::new(TWINS_PER_SECOND_MAX),
             stays: Stays::default(),
             entries_max: ENTRIES_MAX,
             queues_per_user: None,
+            hand_overs: HandOvers::All,
             next_client: 1,
             next_stack: 1,
             twins_seen: 0,

@@ -1,13 +1,14 @@
 //! Steering of traffic to stacks and back, and neighbours.
 
 use super::others::Claim;
-use super::resolves::RESOLVES_PER_SECOND_MAX;
+use super::rates::RESOLVES_PER_SECOND_MAX;
 use super::{Host, RecordStore, Registry, Stack};
 use crate::dataplane::Dataplane;
 use crate::foreign::Foreign;
 use crate::twin::{self, Place};
 use sidestep_control_api::message::{Code, Entry, Protocol, Refusal, Reply};
 use sidestep_sys::drop_filter::{self, Owner};
+use sidestep_sys::tcp_repair;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -49,6 +50,11 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         }
         // An entry that is proved again after a restart was checked when it was new.
         let is_new = !self.owned(id, stack)?.entries.contains_key(&entry);
+        // Except one that a killed control has left so, of an entry that it has made (decision 0031).
+        if is_new && tcp_repair::is_on(twin.as_fd()).unwrap_or(false) {
+            let reason = "the kernel's socket is in repair mode, in which it shares the ports of others";
+            return Err(Refusal::new(Code::TwinMismatch, thing(), reason).next("send an ordinary one"));
+        }
         // A socket that took such a port while no control was running is the kernel's: the program knows only the
         // port's owner.
         if is_new && self.pool.has(&entry) {

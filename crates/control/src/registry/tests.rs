@@ -15,6 +15,7 @@ use std::time::Duration;
 mod hand_over_lies;
 mod hand_overs;
 mod opening;
+mod options;
 mod others;
 mod pool;
 mod shares;

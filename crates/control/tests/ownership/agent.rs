@@ -1,10 +1,11 @@
 //! A process of some user that executes commands: sockets, and requests to control.
 
-use rustix::net::sockopt::{set_socket_reuseaddr, set_socket_reuseport};
+use rustix::net::sockopt::{set_ip_freebind, set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
 use sidestep_control_api::client::{Client, Error, Stack};
 use sidestep_control_api::message::{Code, Entry, HandOver, OpenStack, Protocol, Queues};
 use sidestep_sys::memory::memfd;
+use sidestep_sys::tcp_repair::disconnect;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -54,6 +55,9 @@ impl Agent {
                 Err(rustix::io::Errno::INPROGRESS) => {}
                 connected => connected?,
             },
+            ["disconnect", name] => disconnect(self.socket(name).as_fd())?,
+            ["bind", name, to] => bind(self.socket(name), &at(to))?,
+            ["freebind", name] => set_ip_freebind(self.socket(name), true)?,
             ["local", name] => return Ok(SocketAddr::try_from(getsockname(self.socket(name))?)?.to_string()),
             ["accept", name] => _ = accept(self.socket(name))?,
             ["close", name] => _ = self.sockets.remove(*name),

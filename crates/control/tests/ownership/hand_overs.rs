@@ -1,7 +1,11 @@
 //! Hand-overs of live connections: of another user's, to a socket of another namespace, by programs that die in the middle.
 
 use crate::place::{MALLORY, Place, User, VICTIM, wait};
-use std::net::SocketAddr;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, accept_with, bind, getsockname, listen, socket};
+use sidestep_sys::tcp_repair;
+use std::io;
+use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 /// Programs that are killed: each a little later after it has asked.
@@ -84,4 +88,54 @@ fn programs_that_die_in_the_middle_of_a_hand_over_leave_nothing() {
     }
     let (mut user, flow) = owner(&place, MALLORY, PORT);
     user.must(&format!("hand twin {flow} 9"));
+}
+
+/// A socket that was accepted from one in repair mode, which a program may listen with while control has it.
+fn accepted_in_repair_mode(place: &Place) -> OwnedFd {
+    let make = || -> io::Result<OwnedFd> {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+        tcp_repair::begin(socket.as_fd())?;
+        bind(&socket, &place.at(0))?;
+        listen(&socket, 1)?;
+        let _peer = TcpStream::connect(SocketAddr::try_from(getsockname(&socket)?)?)?;
+        Ok(accept_with(&socket, SocketFlags::NONBLOCK)?)
+    };
+    place.host().within(|| Ok(make().unwrap())).unwrap()
+}
+
+/// No defence, but its limits: what decision 0031 and THREATS.md say of such a socket.
+#[test]
+fn a_socket_that_was_accepted_in_repair_mode_shares_unprivileged_ports_and_has_nothing_else() {
+    let Some(place) = Place::new() else { return };
+    let at = place.at(PORT);
+    let mut victim = place.user(VICTIM);
+    victim.ask(&format!("tcp server {at}"));
+    victim.must("listen server");
+    let connect = || place.host().within(|| Ok(TcpStream::connect(at).unwrap())).unwrap();
+    let established = connect();
+    let heir = || {
+        let mut mallory = place.heir(MALLORY, accepted_in_repair_mode(&place));
+        mallory.must("inherit child");
+        mallory.must("disconnect child");
+        mallory
+    };
+    let mut mallory = heir();
+    assert_eq!(mallory.ask(&format!("bind child {}", place.at(80))), "PermissionDenied");
+    mallory.must(&format!("bind child {at}"));
+    let theirs = established.local_addr().unwrap();
+    assert_eq!(mallory.ask(&format!("connect child {theirs}")), "AddrNotAvailable", "the victim's connection");
+    mallory.must("listen child");
+    let _next = connect();
+    wait("a connection", || (mallory.ask("accept child") == "ok").then_some(()));
+    assert_eq!(victim.ask("accept server"), "ok", "the connection that was there before");
+    assert_eq!(victim.ask("accept server"), "WouldBlock", "this is what --hand-over root is for");
+    // What leaves has this host's addresses: the route refuses others.
+    let to = SocketAddr::from((place.peer().ipv4, 999));
+    for (from, is_refused) in [(place.at(PORT + 1), false), (SocketAddr::from(([192, 0, 2, 9], PORT)), true)] {
+        let mut mallory = heir();
+        mallory.must("freebind child");
+        mallory.must(&format!("bind child {from}"));
+        let said = mallory.ask(&format!("connect child {to}"));
+        assert_eq!(["NetworkUnreachable", "InvalidInput"].contains(&said.as_str()), is_refused, "from {from}: {said}");
+    }
 }

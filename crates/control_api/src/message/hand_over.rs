@@ -3,8 +3,13 @@
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 
-/// The most bytes of one queue: what no buffer of a stack holds, and less than control copies in a tenth of a second.
+/// The most bytes of one queue: ten times what a stack's buffer holds where no profile says otherwise, and less than control copies in
+/// a tenth of a second.
 pub const QUEUE_BYTES_MAX: u32 = 64 << 20;
+
+/// The most bytes of a buffer: the kernel's socket gets what it needs by control's privilege, beyond the limits of the host
+/// (net.core.rmem_max, wmem_max).
+pub const BUFFER_BYTES_MAX: u32 = QUEUE_BYTES_MAX;
 
 /// The largest scale of windows (RFC 7323 section 2.3).
 const SHIFT_MAX: u8 = 14;
@@ -81,6 +86,31 @@ impl HandOver {
         u32::from(self.has_acknowledged)
     }
 
+    /// Bytes of the receive buffer: what is unread, and what the peer may send.
+    pub fn receive_buffer(&self) -> u64 {
+        u64::from(self.received) + u64::from(self.receive_window)
+    }
+
+    /// Bytes of the send buffer.
+    pub fn send_buffer(&self) -> u64 {
+        u64::from(self.unacknowledged) + u64::from(self.unsent)
+    }
+
+    /// Returns why a sound record needs more of the kernel's memory than an application may have by control's privilege.
+    pub fn excess(&self) -> Option<String> {
+        let mebibytes = BUFFER_BYTES_MAX >> 20;
+        let is_too_large = |bytes| bytes > u64::from(BUFFER_BYTES_MAX);
+        match () {
+            () if is_too_large(self.receive_buffer()) => {
+                Some(format!("its unread bytes and the window offered are more than {mebibytes} MiB"))
+            }
+            () if is_too_large(self.send_buffer()) => {
+                Some(format!("its bytes to be acknowledged and sent are more than {mebibytes} MiB"))
+            }
+            () => None,
+        }
+    }
+
     /// The fault of the record itself, independent of the host.
     pub fn fault(&self) -> Option<&'static str> {
         let queues = [self.received, self.unacknowledged, self.unsent];
@@ -141,6 +171,20 @@ mod tests {
         let text = serde_json::to_vec(&request).unwrap();
         assert!(text.len() < PACKET_BYTES_MAX / 4);
         assert_eq!(serde_json::from_slice::<Numbered<Request>>(&text).unwrap(), request);
+    }
+
+    #[test]
+    fn what_needs_too_large_buffers_is_said() {
+        let most = HandOver { received: 1, receive_window: BUFFER_BYTES_MAX - 1, ..sound() };
+        assert_eq!((most.fault(), most.excess()), (None, None));
+        let more = [
+            HandOver { received: 2, ..most.clone() },
+            HandOver { receive_window: u32::from(u16::MAX) << SHIFT_MAX, ..sound() },
+            HandOver { unacknowledged: BUFFER_BYTES_MAX, unsent: 1, ..sound() },
+        ];
+        for record in more {
+            assert!(record.fault().is_none() && record.excess().is_some(), "{record:?}");
+        }
     }
 
     #[test]

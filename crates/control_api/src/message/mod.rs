@@ -16,7 +16,7 @@
 //!                                  <-   Done | Refused {code, thing, reason, next}
 //!   ReservePorts {stack}           ->
 //!                                  <-   Ports {first, members}
-//!   HandOver {stack, connection} + socket, bytes ->
+//!   HandOver {stack, connection} + socket, bytes, token ->
 //!                                  <-   Done | Refused                       the socket is the connection
 //!                                  <-   Ended {stack, local, remote}         number 0: that one has ended
 //!                                  <-   HandOverTwin {cookie} | HandOverAll  number 0: for others
@@ -43,7 +43,7 @@ mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
-pub use hand_over::{HandOver, QUEUE_BYTES_MAX};
+pub use hand_over::{BUFFER_BYTES_MAX, HandOver, QUEUE_BYTES_MAX};
 pub use icmp::{IcmpError, IcmpErrorKind, Unreachable};
 pub use ports::{BLOCK_PORTS, PortBlock};
 pub use queues::{ELSEWHERE_MAX, Missing, QUEUES_MAX, QueueFacts, Queues, miss};
@@ -139,8 +139,11 @@ pub enum Request {
         stack: u32,
     },
     /// Hands a live TCP connection of a stack over to the kernel. An unconnected TCP socket, bound to the local end or to nothing,
-    /// and a file with the bytes of its queues are sent with it. The socket becomes the connection, and the kernel gets its
-    /// segments. The stack has stopped: no segment of the connection leaves it from the record on.
+    /// a file with the bytes of its queues, and a token ([`crate::token`]) are sent with it. The socket becomes the connection, and the
+    /// kernel gets its segments. The stack has stopped: no segment of the connection leaves it from the record on.
+    ///
+    /// Control takes the token before it changes anything. An application that has stopped waiting takes it first, and goes on; where
+    /// control has it, the application waits for the reply or the end of control: the stack cannot go on beside the kernel.
     HandOver {
         /// The stack.
         stack: u32,

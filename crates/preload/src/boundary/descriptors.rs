@@ -20,8 +20,8 @@ fn is_changed(number: c_int) -> bool {
 fn forget(number: c_int) {
     if is_changed(number) {
         let _inside = Inside::enter();
-        if let Some(description) = descriptors::remove(number) {
-            finish(number, description);
+        if let Some((description, is_last)) = descriptors::take(number) {
+            finish(number, description, is_last);
         }
     } else if is_foreign(number) {
         descriptors::set_state(number, State::Kernel);
@@ -37,12 +37,13 @@ fn is_foreign(number: c_int) -> bool {
     !process::is_child() && !descriptors::is_ours(number)
 }
 
-/// The last number of a description ends it; SO_LINGER may make that wait.
-fn finish(number: c_int, description: Arc<Description>) {
-    if description.twin_also_receives() && Arc::strong_count(&description) == 1 {
+/// The last number of a description ends it; SO_LINGER may make that wait. A call under way on it in another thread ends it later, as
+/// with the kernel's: what another process may have of it the kernel gets before, for nobody asks then.
+fn finish(number: c_int, description: Arc<Description>, is_last: bool) {
+    if is_last && description.twin_also_receives() {
         epoll::forget(number);
     }
-    if Arc::strong_count(&description) == 1 {
+    if is_last {
         handover::before_close(number, &description);
     }
     if let Some(description) = Arc::into_inner(description) {
@@ -185,10 +186,8 @@ fn replaced(number: c_int, onto: c_int, duplicate: impl FnOnce() -> c_int) -> c_
         return duplicate();
     }
     before_dup(number);
-    let before = is_changed(onto).then(|| descriptors::remove(onto)).flatten();
-    if let Some(description) = &before
-        && Arc::strong_count(description) == 1
-    {
+    let before = is_changed(onto).then(|| descriptors::take(onto)).flatten();
+    if let Some((description, true)) = &before {
         let _inside = Inside::enter();
         handover::before_close(onto, description);
     }
@@ -197,11 +196,11 @@ fn replaced(number: c_int, onto: c_int, duplicate: impl FnOnce() -> c_int) -> c_
     let new = duplicate();
     match (new, before, was_foreign) {
         // It was not closed.
-        (..0, Some(description), _) => drop(descriptors::insert(onto, description)),
+        (..0, Some((description, _)), _) => drop(descriptors::insert(onto, description)),
         (..0, None, Some(state)) => _ = descriptors::set_state(onto, state),
-        (_, Some(description), _) => {
+        (_, Some((description, is_last)), _) => {
             let _inside = Inside::enter();
-            finish(onto, description);
+            finish(onto, description, is_last);
         }
         _ => {}
     }

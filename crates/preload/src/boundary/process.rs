@@ -64,6 +64,17 @@ fn present() -> *const *const c_char {
     unsafe { environ }
 }
 
+/// _Fork(3), which calls no handlers (pthread_atfork(3)): what there is the child has, too, and what is made meanwhile.
+pub(crate) unsafe fn fork_untold() -> pid_t {
+    process::note_fork();
+    // SAFETY: as the C function's.
+    let child = unsafe { real::_Fork() };
+    if child != 0 {
+        process::note_fork();
+    }
+    child
+}
+
 pub(crate) unsafe fn execve(
     path: *const c_char,
     arguments: *const *const c_char,

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -166,6 +167,94 @@ static void parent_closes_it(void)
     talk(number, "before");
     struct gate gate = closed_gate();
     pid_t child = fork();
+    if (child == 0) {
+        pass(&gate);
+        talk(number, "in the child");
+        _exit(0);
+    }
+    close(number);
+    open_gate(&gate);
+    join_child(child);
+}
+
+/* A call of another thread on a second number of it, which comes to nothing and ends by itself. */
+struct waiting_call {
+    int number;
+    pthread_t thread;
+};
+
+static void limit_receiving(int number, int milliseconds)
+{
+    struct timeval limit = {.tv_usec = milliseconds * 1000};
+    if (setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0)
+        fail("SO_RCVTIMEO");
+}
+
+static void *receive_nothing(void *call)
+{
+    char byte;
+    if (recv(((struct waiting_call *)call)->number, &byte, 1, 0) == 1)
+        fail("recv");
+    return NULL;
+}
+
+static void begin_to_wait(struct waiting_call *call, int number)
+{
+    limit_receiving(number, 500);
+    call->number = dup(number);
+    if (call->number < 0 || pthread_create(&call->thread, NULL, receive_nothing, call) != 0)
+        fail("thread");
+    /* It is in the call now, or finds the number closed. */
+    usleep(100000);
+}
+
+/* All numbers are closed, the call is not over: another process has the connection still. */
+static void parent_closes_it_in_a_call(void)
+{
+    int number = dial(0);
+    talk(number, "before");
+    struct gate gate = closed_gate();
+    pid_t child = fork();
+    if (child == 0) {
+        pass(&gate);
+        limit_receiving(number, 0);
+        talk(number, "in the child");
+        _exit(0);
+    }
+    struct waiting_call call;
+    begin_to_wait(&call, number);
+    close(number);
+    close(call.number);
+    pthread_join(call.thread, NULL);
+    open_gate(&gate);
+    join_child(child);
+}
+
+/* The end comes with the end of the call, as SO_LINGER has it. The peer greets. */
+static void resets_it_in_a_call(void)
+{
+    int number = dial(0);
+    char byte;
+    if (recv(number, &byte, 1, 0) != 1)
+        fail("recv");
+    struct linger at_once = {.l_onoff = 1};
+    if (setsockopt(number, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once) != 0)
+        fail("SO_LINGER");
+    struct waiting_call call;
+    begin_to_wait(&call, number);
+    close(number);
+    close(call.number);
+    pthread_join(call.thread, NULL);
+    pause();
+}
+
+/* _Fork(3) calls no handlers. */
+static void parent_closes_it_after_an_untold_fork(void)
+{
+    int number = dial(0);
+    talk(number, "before");
+    struct gate gate = closed_gate();
+    pid_t child = _Fork();
     if (child == 0) {
         pass(&gate);
         talk(number, "in the child");
@@ -345,6 +434,9 @@ static const struct {
     {"child_uses_it", child_uses_it},
     {"both_use_it_at_once", both_use_it_at_once},
     {"parent_closes_it", parent_closes_it},
+    {"parent_closes_it_in_a_call", parent_closes_it_in_a_call},
+    {"resets_it_in_a_call", resets_it_in_a_call},
+    {"parent_closes_it_after_an_untold_fork", parent_closes_it_after_an_untold_fork},
     {"parent_replaces_it", parent_replaces_it},
     {"parent_exits", parent_exits},
     {"other_ways_to_fork", other_ways_to_fork},

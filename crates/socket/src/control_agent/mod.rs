@@ -43,6 +43,10 @@ pub(crate) const ANSWER_WAIT: Duration = Duration::from_secs(11);
 /// ICMP errors that wait for the owner: anybody can send them. The oldest goes; what it said is said again with the next packet.
 const ICMP_ERRORS_MAX: usize = 64;
 
+/// Questions for twins that wait for the owner: any process can cause them. The oldest goes, and who has asked is told that there is no
+/// answer.
+const TWINS_MAX: usize = 1024;
+
 /// Events for the owner.
 #[derive(Debug)]
 pub(crate) enum Event {
@@ -323,13 +327,18 @@ impl Shared {
 
     fn post(&self, event: Event) {
         let mut mailbox = self.mailbox.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(event, Event::IcmpError(_)) {
-            let is_icmp_error = |event: &Event| matches!(event, Event::IcmpError(_));
-            if mailbox.iter().filter(|event| is_icmp_error(event)).count() >= ICMP_ERRORS_MAX
-                && let Some(oldest) = mailbox.iter().position(is_icmp_error)
-            {
-                mailbox.remove(oldest);
-            }
+        let most = match event {
+            Event::IcmpError(_) => ICMP_ERRORS_MAX,
+            Event::HandOverTwin(_) => TWINS_MAX,
+            _ => usize::MAX,
+        };
+        let kind = std::mem::discriminant(&event);
+        let is_alike = |event: &Event| std::mem::discriminant(event) == kind;
+        if mailbox.len() >= most
+            && mailbox.iter().filter(|event| is_alike(event)).count() >= most
+            && let Some(oldest) = mailbox.iter().position(is_alike)
+        {
+            mailbox.remove(oldest);
         }
         mailbox.push(event);
         drop(mailbox);

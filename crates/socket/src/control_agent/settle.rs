@@ -10,7 +10,7 @@ use sidestep_control_api::message::HandOver;
 use sidestep_sys::socket::{TcpState, detach_filter, tcp_state};
 use sidestep_sys::stream_options::has_filter;
 use sidestep_sys::tcp_queue::fill;
-use sidestep_sys::tcp_repair;
+use sidestep_sys::tcp_repair::{self, BufferSizes};
 use std::io;
 use std::os::fd::BorrowedFd;
 
@@ -18,11 +18,17 @@ use std::os::fd::BorrowedFd;
 pub(super) struct Before {
     may_reuse: bool,
     has_filter: bool,
+    /// Of its buffers; `None` for what is no socket.
+    sizes: Option<BufferSizes>,
 }
 
 impl Before {
     pub(super) fn of(socket: BorrowedFd<'_>) -> Self {
-        Self { may_reuse: socket_reuseaddr(socket).unwrap_or(false), has_filter: has_filter(socket) }
+        Self {
+            may_reuse: socket_reuseaddr(socket).unwrap_or(false),
+            has_filter: has_filter(socket),
+            sizes: BufferSizes::of(socket).ok(),
+        }
     }
 
     /// Returns whether the socket is the connection; it is unconnected if not.
@@ -31,6 +37,8 @@ impl Before {
         if is_in_repair {
             // One that was never connected is as wanted.
             let _ = tcp_repair::disconnect(socket);
+            // Not beyond the limits of the host: then they stay larger.
+            let _ = self.sizes.map(|sizes| sizes.restore(socket));
         }
         let is_made = !is_in_repair && tcp_state(socket).is_ok_and(|state| state == TcpState::Connection);
         if !self.has_filter {
@@ -143,8 +151,10 @@ mod tests {
         for is_connected in [false, true] {
             let ((socket, local), (_peer, remote)) = (bound(), bound());
             let before = Before::of(socket.as_fd());
+            let sizes = BufferSizes::of(socket.as_fd()).unwrap();
             let (connection, bytes) = record(local, remote);
             if is_connected {
+                tcp_repair::enlarge_buffer(socket.as_fd(), Queue::Receive, 1 << 20).unwrap();
                 make(&socket, remote, [999, 2000]);
                 (&socket).write_all(UNACKNOWLEDGED).unwrap();
             } else {
@@ -153,6 +163,7 @@ mod tests {
             assert!(!before.settle(socket.as_fd(), &connection, bytes.as_fd()));
             assert_eq!(tcp_state(socket.as_fd()).unwrap(), TcpState::Closed);
             assert!(!has_filter(socket.as_fd()) && !socket.reuse_address().unwrap());
+            assert_eq!(BufferSizes::of(socket.as_fd()).unwrap(), sizes);
             assert!(socket.take_error().unwrap().is_none());
             // The next control can have it as it is.
             make(&socket, remote, [999, 2000]);

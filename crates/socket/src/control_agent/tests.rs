@@ -184,7 +184,7 @@ fn the_owner_is_told_that_its_device_spreads_otherwise() {
 }
 
 #[test]
-fn icmp_errors_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
+fn what_others_can_cause_and_nobody_fetches_is_bounded_and_nothing_else_is_lost() {
     let wake = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
     let twins = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     let shared =
@@ -199,8 +199,10 @@ fn icmp_errors_that_nobody_fetches_are_bounded_and_nothing_else_is_lost() {
     shared.post(Event::Twin(7));
     (0..1000).for_each(|sequence| shared.post(Event::IcmpError(error(sequence))));
     shared.post(Event::Twin(8));
+    (0..5000).for_each(|cookie| shared.post(Event::HandOverTwin(cookie)));
     let mailbox = shared.mailbox.into_inner().unwrap();
-    assert_eq!(mailbox.len(), ICMP_ERRORS_MAX + 2);
+    assert_eq!(mailbox.len(), ICMP_ERRORS_MAX + 2 + TWINS_MAX);
+    assert!(matches!(mailbox.last(), Some(Event::HandOverTwin(4999))));
     assert!(matches!(mailbox[..2], [Event::Twin(7), Event::IcmpError(IcmpError { sequence: Some(936), .. })]));
     assert!(matches!(mailbox[ICMP_ERRORS_MAX + 1], Event::Twin(8)));
 }

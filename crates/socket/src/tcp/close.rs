@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::tcp::Tcp;
 use crate::tcp::data::Found;
 use crate::tcp::error::TcpError;
-use crate::tcp::streams::{ClosedConnection, Steered, StreamState};
+use crate::tcp::streams::{ClosedConnection, Steered, Stream, StreamState};
 use crate::tcp::table::{TcpEvent, TcpStream};
 use sidestep_stack::tcp::{ConnectionId, Error, Shutdown};
 use std::time::Duration;
@@ -41,7 +41,9 @@ impl Tcp<'_> {
 
     fn end(&mut self, stream: TcpStream, is_abort: bool) -> Result<(), TcpError> {
         self.check()?;
-        let state = self.engine.streams.streams.remove(stream.0)?.state;
+        let Stream { state, twin, .. } = self.engine.streams.streams.remove(stream.0)?;
+        // Its descriptor is closed before the connection's.
+        twin.into_iter().for_each(|twin| self.engine.streams.hand_overs.forget_twin(&twin));
         self.engine.streams.events.forget(TcpEvent::Stream(stream));
         match state {
             StreamState::Kernel(socket, _) => {

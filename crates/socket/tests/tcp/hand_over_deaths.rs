@@ -1,14 +1,16 @@
-//! Whoever takes part in a hand-over is killed in the middle of it, each time a little later: the program, and control. The peer is
-//! Linux; it gets no wrong byte, and is not left without an end.
+//! Whoever takes part in a hand-over is killed in the middle of it, each time a little later: the program, and control. Or control is
+//! stopped. The peer is Linux; it gets no wrong byte, and is not left without an end.
 
-use crate::peer::{OURS, THEIRS, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, poll_until};
+use crate::peer::{OURS, THEIRS, ask, connect, exchange, kernel_connect, kernel_exchange, kernel_listen, poll_until};
 use crate::roles::{AT, ROLE, start, start_test};
 use crate::support::{Control, WATCHDOG, address, engine, lab, reach, wait, wait_for_control};
 use sidestep_lab::Side;
 use sidestep_socket::{Engine, EngineOptions, Path, Reason};
+use sidestep_sys::socket::{TcpState, tcp_state};
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 /// Deaths of each; `SIDESTEP_HAND_OVERS` has more.
@@ -134,4 +136,35 @@ fn a_connection_survives_a_control_that_is_killed_while_it_takes_it_over() {
         drop(next);
     }
     println!("{paths:?}");
+}
+
+/// The request waits in control's queue, with numbers that are old when control goes on.
+#[test]
+fn what_a_stopped_control_has_not_begun_it_does_not_do_later() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    reach(a, address(b, false));
+    let control = start(a, "control", None, None);
+    wait_for_control(a);
+    let mut engine = engine(a);
+    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
+    let stream = connect(a, &mut engine, server.local_addr().unwrap());
+    let mut peer = server.accept().unwrap().0;
+    let socket = a.within(|| Ok(engine.tcp().socket_for(stream).unwrap())).unwrap();
+    let twin = socket.try_clone().unwrap();
+    control.signal(libc::SIGSTOP);
+    engine.tcp().begin_hand_over(stream, socket).unwrap();
+    wait("the end of the attempt", || {
+        engine.poll().unwrap();
+        (!engine.tcp().is_handing_over(stream)).then_some(())
+    });
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    ask(&mut engine, stream, &mut peer, b"past the kernel, beside a stopped control");
+    control.signal(libc::SIGCONT);
+    // It has read the request when it welcomes another program.
+    wait_for_control(a);
+    assert_eq!(tcp_state(twin.as_fd()).unwrap(), TcpState::Closed);
+    ask(&mut engine, stream, &mut peer, b"and afterwards");
+    assert!(engine.tcp().path(stream).unwrap().is_accelerated());
+    engine.tcp().close(stream).unwrap();
 }

@@ -11,6 +11,7 @@ use sidestep_socket::tcp::{Shutdown, TcpStream};
 use sidestep_socket::{Engine, EngineOptions, Path, Queues, Reason};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::thread::JoinHandle;
 
 /// Connections at a time.
@@ -60,6 +61,27 @@ fn an_idle_connection_becomes_the_kernels() {
         assert_eq!(poll_until(&mut engine, theirs), (1 << 20, 1 << 20));
         engine.tcp().close(stream).unwrap();
     }
+}
+
+/// A number of a program's may stand for another socket a moment later.
+#[test]
+fn a_descriptor_of_another_socket_than_the_twin_is_known() {
+    let Some(lab) = lab() else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let _control = Control::start(a);
+    let mut engine = engine(a);
+    let server = kernel_listen(b, SocketAddr::new(address(b, false), 0));
+    let stream = connect(a, &mut engine, server.local_addr().unwrap());
+    let mut socket = || a.within(|| Ok(engine.tcp().socket_for(stream).unwrap())).unwrap();
+    let (twin, other) = (socket(), socket());
+    let file = std::fs::File::open("/dev/null").unwrap();
+    assert!(engine.tcp().may_be_twin(stream, other.as_fd()).unwrap(), "it has none");
+    engine.tcp().set_twin(stream, twin.try_clone().unwrap()).unwrap();
+    assert!(engine.tcp().may_be_twin(stream, twin.as_fd()).unwrap());
+    assert!(!engine.tcp().may_be_twin(stream, other.as_fd()).unwrap());
+    assert!(!engine.tcp().may_be_twin(stream, file.as_fd()).unwrap());
+    engine.tcp().close(stream).unwrap();
+    assert!(engine.tcp().may_be_twin(stream, twin.as_fd()).is_err());
 }
 
 /// One connection of a crowd.

@@ -145,10 +145,11 @@ fn a_stream_whose_end_is_missing_is_reset() {
         return;
     }
     let mut owner = Owner::new();
-    owner.has(&near());
+    let apart = HandOver { remote: "127.0.0.2:10".parse().unwrap(), ..near() };
+    owner.has(&apart);
     let socket = tcp();
     let copy = socket.try_clone().unwrap();
-    assert_eq!(owner.hand_over(near(), vec![socket, bytes(7)]), None);
+    assert_eq!(owner.hand_over(apart, vec![socket, bytes(7)]), None);
     assert_ordinary(&copy, "7 bytes of 9");
     assert_eq!(tcp_state(copy.as_fd()).unwrap(), TcpState::Closed);
     assert_eq!(owner.case.registry.dataplane.passed.len(), 1);
@@ -206,8 +207,9 @@ fn the_longest_queues_do_not_stop_control() {
     if !can_repair() {
         return;
     }
-    let all = HandOver { received: QUEUE_BYTES_MAX, unacknowledged: QUEUE_BYTES_MAX, unsent: 0, ..near() };
-    assert_eq!(all.fault(), None);
+    let received = QUEUE_BYTES_MAX - near().receive_window;
+    let all = HandOver { received, unacknowledged: QUEUE_BYTES_MAX, unsent: 0, ..near() };
+    assert_eq!((all.fault(), all.excess()), (None, None));
     let file = File::from(memfd("test", false).unwrap());
     ftruncate(&file, all.bytes()).unwrap();
     let mut owner = Owner::new();
@@ -247,4 +249,90 @@ fn a_socket_that_its_owner_uses_meanwhile_does_not_stay_in_repair_mode() {
         using.join().unwrap();
         assert!(!tcp_repair::is_on(copy.as_fd()).unwrap(), "it stays in repair mode");
     }
+}
+
+/// Packets to an address of this host may come by either.
+#[test]
+fn the_same_flow_of_two_interfaces_leaves_no_row_of_either() {
+    let mut adopting = Case::new();
+    // No other test has this one.
+    let apart = HandOver { remote: "127.0.0.2:9".parse().unwrap(), ..near() };
+    let HandOver { local, remote, vlan, .. } = apart;
+    let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote, vlan };
+    adopting.registry.dataplane.passed.extend([(2, flow), (4, flow)]);
+    adopting.registry.adopt(Vec::new(), adopting.now);
+    adopting.registry.check_passed(&adopting.host);
+    assert!(adopting.registry.dataplane.passed.is_empty(), "adopted");
+    if !can_repair() {
+        return;
+    }
+    let mut owner = Owner::new();
+    owner.has(&apart);
+    let first = tcp();
+    let copy = first.try_clone().unwrap();
+    assert_eq!(owner.hand_over(apart.clone(), vec![first, bytes(9)]), None);
+    // It ends before control looks, and the next one comes by the other interface.
+    tcp_repair::disconnect(copy.as_fd()).unwrap();
+    owner.moves_to("eth2");
+    owner.has(&apart);
+    assert_eq!(owner.hand_over(apart.clone(), vec![tcp(), bytes(7)]), None);
+    let rows =
+        |owner: &Owner| owner.case.registry.dataplane.passed.iter().map(|(device, _)| *device).collect::<Vec<_>>();
+    assert_eq!(rows(&owner), [2, 4]);
+    drop(copy);
+    let Case { registry, host, .. } = &mut owner.case;
+    registry.check_passed(host);
+    assert!(rows(&owner).is_empty());
+}
+
+/// By control's privilege a buffer may be larger than the host's limits: as large as a stack's, for as long as there is a connection.
+#[test]
+fn buffers_are_bounded_and_those_of_a_refused_connection_are_as_before() {
+    let mut owner = Owner::new();
+    let near = HandOver { remote: "127.0.0.2:11".parse().unwrap(), ..near() };
+    owner.has(&near);
+    let window = u32::from(u16::MAX) << 14;
+    for greedy in [
+        HandOver { receive_window: window, receive_shift: 14, ..near.clone() },
+        HandOver { unacknowledged: QUEUE_BYTES_MAX, unsent: QUEUE_BYTES_MAX, ..near.clone() },
+    ] {
+        assert_eq!(owner.hand_over(greedy, vec![tcp(), bytes(9)]), Some(Code::Limit));
+    }
+    if !can_repair() {
+        return;
+    }
+    let socket = tcp();
+    let before = tcp_repair::BufferSizes::of(socket.as_fd()).unwrap();
+    let large = HandOver { receive_window: 32 << 20, receive_shift: 14, unacknowledged: 16 << 20, ..near };
+    // The bytes do not come.
+    assert_eq!(owner.hand_over(large, vec![socket.try_clone().unwrap(), bytes(9)]), Some(Code::Kernel));
+    assert_eq!(tcp_repair::BufferSizes::of(socket.as_fd()).unwrap(), before);
+    assert!(owner.has_left_nothing());
+}
+
+/// In that mode the kernel lets it listen beside others, whose connections past the kernel a steering entry would take.
+#[test]
+fn a_socket_in_repair_mode_proves_no_new_entry() {
+    if !can_repair() {
+        return;
+    }
+    let mut case = Case::new();
+    let id = case.client(7);
+    let stack = case.open(id);
+    let socket = tcp();
+    tcp_repair::begin(socket.as_fd()).unwrap();
+    bind(&socket, &"127.0.0.1:0".parse::<SocketAddr>().unwrap()).unwrap();
+    let local = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    let flow = Entry::Flow { protocol: Protocol::Tcp, local, remote: near().remote, vlan: None };
+    assert_eq!(case.steer(id, stack, flow, &socket), Some(Code::TwinMismatch));
+    rustix::net::listen(&socket, 1).unwrap();
+    let listener = Entry::Listener { protocol: Protocol::Tcp, local, vlan: None };
+    assert_eq!(case.steer(id, stack, listener, &socket), Some(Code::TwinMismatch));
+    assert!(case.registry.dataplane.steered.is_empty());
+    // A control that was killed has left it so.
+    case.registry.stacks.get_mut(&stack).unwrap().entries.insert(flow, None);
+    let closed = tcp();
+    tcp_repair::begin(closed.as_fd()).unwrap();
+    bind(&closed, &local).unwrap();
+    assert_eq!(case.steer(id, stack, flow, &closed), None);
 }

@@ -3,6 +3,7 @@
 use super::*;
 use rustix::net::{AddressFamily, SocketType, bind, ipproto, listen, socket};
 use sidestep_control_api::message::HandOver;
+use sidestep_control_api::token;
 use sidestep_sys::memory::memfd;
 use sidestep_sys::process::is_root;
 use sidestep_sys::tcp_repair;
@@ -56,12 +57,25 @@ pub(super) struct Owner {
 
 impl Owner {
     pub(super) fn new() -> Self {
+        Self::of_user(7)
+    }
+
+    fn of_user(uid: u32) -> Self {
         let mut case = Case::new();
-        let id = case.client(7);
+        let id = case.client(uid);
         let stack = case.open(id);
         let mut owner = Self { case, id, stack };
         owner.has(&record());
         owner
+    }
+
+    /// Another stack of the same application is used from now on.
+    pub(super) fn moves_to(&mut self, interface: &str) {
+        self.case.host.links.iter_mut().for_each(|link| link.is_up = true);
+        let begun = self.case.ask(self.id, Request::OpenStack(OpenStack::on(interface)));
+        let bound = self.case.ask(self.id, Request::BindStack);
+        let (Reply::Prepared(_), Reply::Stack(facts)) = (begun, bound) else { panic!("no stack on {interface}") };
+        self.stack = facts.id;
     }
 
     pub(super) fn has(&mut self, record: &HandOver) {
@@ -75,7 +89,13 @@ impl Owner {
         self.hand_over_of(id, stack, connection, descriptors)
     }
 
-    fn hand_over_of(&mut self, id: u32, stack: u32, connection: HandOver, sent: Vec<OwnedFd>) -> Option<Code> {
+    /// With a token, as the last descriptor.
+    fn hand_over_of(&mut self, id: u32, stack: u32, connection: HandOver, mut sent: Vec<OwnedFd>) -> Option<Code> {
+        sent.push(token::make().unwrap());
+        self.send(id, stack, connection, sent)
+    }
+
+    fn send(&mut self, id: u32, stack: u32, connection: HandOver, sent: Vec<OwnedFd>) -> Option<Code> {
         let request = Request::HandOver { stack, connection };
         let Case { registry, host, now } = &mut self.case;
         match registry.handle(id, request, sent, host, *now).reply {
@@ -105,6 +125,21 @@ fn who_hands_over_owns_stack_and_connection() {
     owner.has(&elsewhere);
     assert_eq!(owner.hand_over(elsewhere, sent()), Some(Code::NotLocal));
     assert!(owner.has_left_nothing());
+}
+
+/// `sidestep control --hand-over root`
+#[test]
+fn the_administrator_may_keep_hand_overs_to_root() {
+    for (uid, hand_overs, is_refused) in
+        [(7, HandOvers::Root, true), (0, HandOvers::Root, false), (7, HandOvers::All, false)]
+    {
+        let mut owner = Owner::of_user(uid);
+        owner.case.registry.set_hand_overs(hand_overs);
+        // What comes next is that there is no socket.
+        let refused = owner.hand_over(record(), Vec::new());
+        assert_eq!(refused, Some(if is_refused { Code::NotAllowed } else { Code::TwinMissing }), "user {uid}");
+        assert!(owner.has_left_nothing());
+    }
 }
 
 #[test]
@@ -157,6 +192,30 @@ fn sockets_that_cannot_be_the_connection_are_refused() {
     assert_eq!(owner.hand_over(record(), vec![tcp()]), Some(Code::TwinMissing));
     assert_eq!(owner.hand_over(record(), vec![tcp(), bytes(9), bytes(9)]), Some(Code::TwinMissing));
     assert!(owner.has_left_nothing());
+}
+
+/// Its connection goes on past the kernel, with other numbers than those of the record.
+#[test]
+fn a_request_whose_program_has_stopped_waiting_changes_nothing() {
+    let mut owner = Owner::new();
+    let (id, stack) = (owner.id, owner.stack);
+    let near = HandOver { remote: "127.0.0.2:8".parse().unwrap(), ..record() };
+    owner.has(&near);
+    let (socket, token) = (tcp(), token::make().unwrap());
+    let sent = [&socket, &bytes(9), &token].map(|descriptor| descriptor.try_clone().unwrap());
+    assert!(token::take(token.as_fd()).unwrap());
+    assert_eq!(owner.send(id, stack, near.clone(), sent.into()), Some(Code::NoEntry));
+    let (pipe, _writer) = rustix::pipe::pipe().unwrap();
+    let no_token = [File::open("/").unwrap().into(), pipe];
+    for descriptor in no_token {
+        let sent = vec![socket.try_clone().unwrap(), bytes(9), descriptor];
+        assert!(owner.send(id, stack, near.clone(), sent).is_some());
+    }
+    assert_eq!(sidestep_sys::socket::tcp_state(socket.as_fd()).unwrap(), sidestep_sys::socket::TcpState::Closed);
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket).unwrap()).unwrap();
+    assert!(bound.port() == 0 && owner.has_left_nothing());
+    let connection = owner.case.registry.stacks[&stack].entries.len();
+    assert_eq!(connection, 2, "both are the stack's still");
 }
 
 /// Reading another file than a memfd may take as long as its owner likes.
@@ -224,6 +283,38 @@ fn who_asks_for_a_silent_owners_connection_gets_an_answer_in_time() {
     let late = *now + sidestep_control_api::message::HAND_OVER_WAIT;
     assert_eq!(registry.due_answers(late).len(), waiting);
     assert!(registry.due_answers(late).is_empty());
+}
+
+/// Everybody with a stack has work with each question: one user has so many in a second, however often its programs connect anew.
+#[test]
+fn a_flood_of_questions_for_twins_is_passed_on_slowly() {
+    let mut owner = Owner::new();
+    let ask = |owner: &mut Owner, uid| {
+        let asker = owner.case.client(uid);
+        let Case { registry, host, now } = &mut owner.case;
+        assert!(registry.handle(asker, Request::HandOverTwin, vec![tcp()], host, *now).is_later);
+        registry.answer_later(asker, 3);
+        asker
+    };
+    let passed_on = |owner: &mut Owner| {
+        owner.case.registry.due_answers(owner.case.now);
+        owner.case.registry.take_notices().len()
+    };
+    let mut count = 0;
+    for _ in 0..TWINS_PER_SECOND_MAX + 100 {
+        let asker = ask(&mut owner, 9);
+        count += passed_on(&mut owner);
+        owner.case.registry.hang_up(asker, owner.case.now);
+    }
+    assert_eq!(count, TWINS_PER_SECOND_MAX as usize);
+    ask(&mut owner, 8);
+    ask(&mut owner, 0);
+    assert_eq!(passed_on(&mut owner), 2, "others and root are not held up");
+    // One that waits has its turn in the next second.
+    ask(&mut owner, 9);
+    assert_eq!(passed_on(&mut owner), 0);
+    owner.case.now += Duration::from_secs(1);
+    assert_eq!((passed_on(&mut owner), passed_on(&mut owner)), (1, 0));
 }
 
 /// It would lose its connections, or keep control from ending.

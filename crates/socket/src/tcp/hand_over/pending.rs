@@ -7,6 +7,7 @@ use crate::tcp::streams::Steered;
 use crate::tcp::table::TcpStream;
 use sidestep_control_api::message::Entry;
 use sidestep_stack::tcp::ConnectionId;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub(crate) struct Pending {
 #[derive(Debug, Default)]
 pub(crate) struct HandOvers {
     pub(super) pending: Vec<Pending>,
+    /// The streams that have twins, by the cookies of those.
+    pub(super) twins: BTreeMap<u64, TcpStream>,
     /// Tuples that the kernel has.
     pub(super) done: Vec<(ConnectionId, SocketAddr, SocketAddr)>,
     /// All are to be handed over: then the stack is closed, for good or until there is another control.
