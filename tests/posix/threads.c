@@ -89,6 +89,77 @@ static void two_acceptors(void)
     check_int("accept_fails", (long)one, -1);
 }
 
+#define ACCEPTORS 16
+#define ROUNDS 50
+
+/* Tells each connection that it was accepted, until the listener is shut. */
+static void *accept_all(void *listener)
+{
+    int ours;
+    while ((ours = accept(*(int *)listener, NULL, NULL)) != -1) {
+        if (send(ours, "a", 1, 0) != 1)
+            return (void *)1;
+        close(ours);
+    }
+    return NULL;
+}
+
+/* Connections from this host and from the peer's, by turns: how many of each were accepted. */
+static void connect_by_turns(int listener, int *near, int *far)
+{
+    struct sockaddr_storage address = name_of(listener);
+    char byte;
+    *near = *far = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int one = (int)MUST(socket(family, SOCK_STREAM, 0)), other = (int)MUST(peer_socket(family, SOCK_STREAM));
+        MUST(connect(one, (struct sockaddr *)&address, address_length()));
+        *near += wait_for(one, POLLIN, PATIENCE_MS) & POLLIN && recv(one, &byte, 1, 0) == 1;
+        close(one);
+        MUST(peer_connect(other, &address, address_length()));
+        *far += peer_poll(other, POLLIN, PATIENCE_MS) & POLLIN && peer_recv(other, &byte, 1, 0) == 1;
+        peer_close(other);
+        if (*near <= round || *far <= round)
+            return;
+    }
+}
+
+/* Of the threads that wait for a connection one gets it, and the others wait for the next, from wherever it comes. */
+static void many_acceptors(void)
+{
+    int listener = our_listener(8), near, far;
+    pthread_t threads[ACCEPTORS];
+    for (int index = 0; index < ACCEPTORS; index++)
+        threads[index] = start_thread(accept_all, &listener);
+    pause_ms(PAUSE_MS);
+    connect_by_turns(listener, &near, &far);
+    check_int("near", near, ROUNDS);
+    check_int("far", far, ROUNDS);
+    MUST(shutdown(listener, SHUT_RDWR));
+    for (int index = 0; index < ACCEPTORS; index++)
+        MUST(join_thread(threads[index], NULL));
+    check_true("all_join", true);
+}
+
+/* The same with threads of two processes. */
+static void acceptors_of_two_processes(void)
+{
+    int listener = our_listener(8), near, far;
+    pthread_t thread = start_thread(accept_all, &listener);
+    pause_ms(PAUSE_MS);
+    pid_t child = (pid_t)MUST(fork());
+    if (child == 0) {
+        accept_all(&listener);
+        _exit(0);
+    }
+    pause_ms(PAUSE_MS);
+    connect_by_turns(listener, &near, &far);
+    check_int("near", near, ROUNDS);
+    check_int("far", far, ROUNDS);
+    MUST(shutdown(listener, SHUT_RDWR));
+    check_int("joins", join_thread(thread, NULL), 0);
+    check_int("child_ends", join_process(child), 0);
+}
+
 #define WRITERS 4
 #define LINES 500
 
@@ -163,6 +234,8 @@ static const struct test tests[] = {
     {"reset_while_waiting", reset_while_waiting, FAMILIES_AND_ENDS},
     {"two_readers", two_readers, FAMILIES_AND_ENDS},
     {"two_acceptors", two_acceptors, FAMILIES},
+    {"many_acceptors", many_acceptors, FAMILIES},
+    {"acceptors_of_two_processes", acceptors_of_two_processes, FAMILIES},
     {"writers", writers, FAMILIES_AND_ENDS},
     {"reads_and_writes", reads_and_writes, FAMILIES_AND_ENDS},
 };

@@ -5,7 +5,7 @@
 //! pointers are passed as named ones are.
 
 use crate::boundary::{
-    descriptors, epoll, namespaces, options, process, receive, send, sockets, stdio, system_calls, waiting,
+    accept, descriptors, epoll, namespaces, options, process, receive, send, sockets, stdio, system_calls, waiting,
 };
 use crate::signals::{self, calls, cancellation};
 use crate::symbol::{Absent, Symbol};
@@ -99,8 +99,8 @@ intercepted! {
         fn socketpair(family: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int = real::socketpair;
         fn bind(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::bind;
         fn listen(descriptor: c_int, backlog: c_int) -> c_int = sockets::listen;
-        fn accept(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = sockets::accept;
-        fn accept4(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = sockets::accept4;
+        fn accept(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = accept::accept;
+        fn accept4(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = accept::accept4;
         fn connect(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::connect;
         fn __connect(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::connect;
         fn shutdown(descriptor: c_int, how: c_int) -> c_int = sockets::shutdown;

@@ -3,6 +3,7 @@
 //!
 //! The safety contract of each is that of the C function of its name.
 
+pub(crate) mod accept;
 pub(crate) mod descriptors;
 pub(crate) mod epoll;
 pub(crate) mod namespaces;

@@ -9,9 +9,8 @@ use crate::signals::Inside;
 use crate::table::real;
 use crate::{accelerate, datagram, descriptors, engine, errno, handover, status};
 use libc::{c_int, msghdr, sockaddr, socklen_t};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use sidestep_socket::tcp::{Shutdown, TcpStream};
+use sidestep_socket::tcp::Shutdown;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -157,93 +156,6 @@ unsafe fn begin_listening(number: c_int, backlog: c_int) -> c_int {
         }
     }
     result
-}
-
-pub(crate) unsafe fn accept(number: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
-    // SAFETY: as the C function's.
-    unsafe {
-        give(accept_next(number, address, length, 0), || by_kernel(number, real::accept(number, address, length)))
-    }
-}
-
-pub(crate) unsafe fn accept4(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
-    // SAFETY: as the C function's.
-    unsafe {
-        give(accept_next(number, address, length, flags), || {
-            by_kernel(number, real::accept4(number, address, length, flags))
-        })
-    }
-}
-
-/// A connection that the kernel's socket has accepted.
-fn by_kernel(listening: c_int, number: c_int) -> c_int {
-    if number >= 0 && !Inside::is_entered() {
-        let _inside = Inside::enter();
-        status::accepted_by_kernel(listening, number);
-    }
-    number
-}
-
-/// # Safety
-/// As accept4(2).
-unsafe fn accept_next(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> Outcome<c_int> {
-    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
-        return Outcome::Real;
-    }
-    accelerate::is_ours_to_wait(number);
-    serve(number, Manner::RECEIVING, |description, waiting| {
-        // A connection does not listen: the twin's answer is the right one.
-        let Kind::Listener(listener) = &description.kind else { return Err(Stop::Kernel) };
-        if !address.is_null() {
-            // SAFETY: as the C function's.
-            unsafe { address::check(address, length) }?;
-        }
-        // SAFETY: the number is open as long as the program leaves it open; a closed one gives an error.
-        let twin = unsafe { BorrowedFd::borrow_raw(number) };
-        loop {
-            if let Some(stream) = listener.engine().with_polled(|engine| listener.next(engine)) {
-                // SAFETY: as the C function's.
-                return unsafe { give_connection(number, listener, stream, (address, length), flags) };
-            }
-            if has_connection(twin) || waiting.is_nonblocking() {
-                return Err(Stop::Kernel);
-            }
-            listener.wait(twin, waiting)?;
-        }
-    })
-}
-
-/// Returns whether the kernel's socket has a connection to accept.
-fn has_connection(twin: BorrowedFd<'_>) -> bool {
-    let mut asked = [PollFd::new(&twin, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|count| count != 0)
-}
-
-/// Gives the program an accepted connection, with a kernel socket of its own as the descriptor.
-///
-/// # Safety
-/// As accept4(2).
-unsafe fn give_connection(
-    number: c_int,
-    listener: &crate::listener::Listener,
-    stream: TcpStream,
-    (address, length): (*mut sockaddr, *mut socklen_t),
-    flags: c_int,
-) -> Answer<c_int> {
-    let family = if listener.is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: socket takes plain values.
-    let accepted = unsafe { real::socket(family, libc::SOCK_STREAM | flags, 0) };
-    if accepted < 0 {
-        listener.put_back(stream);
-        return Err(errno::last().into());
-    }
-    let remote = accelerate::accepted(number, accepted, listener, stream, flags & libc::SOCK_NONBLOCK != 0);
-    if let Some(remote) = remote {
-        // SAFETY: as the C function's.
-        unsafe { address::write(remote, address, length) };
-    }
-    Ok(accepted)
 }
 
 pub(crate) unsafe fn shutdown(number: c_int, how: c_int) -> c_int {
