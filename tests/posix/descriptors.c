@@ -132,6 +132,50 @@ static void close_every_number(void)
     check_int("peer_has_that", peer_recv(pair.theirs, data, 1, 0), 1);
 }
 
+/* In this process, as a server of inetd that forks for no connection. */
+static void by_standard_streams(void)
+{
+    struct pair pair = connected();
+    char data[32];
+    int in = (int)MUST(dup(0)), out = (int)MUST(dup(1)), result;
+    fflush(stdout);
+    MUST(dup2(pair.ours, 0));
+    MUST(dup2(pair.ours, 1));
+    MUST(peer_send(pair.theirs, "line\n", 5, 0));
+    char *line = fgets(data, sizeof data, stdin);
+    result = printf("said %d\n", 7);
+    fflush(stdout);
+    clearerr(stdin);
+    MUST(dup2(in, 0));
+    MUST(dup2(out, 1));
+    check_true("fgets", line && strcmp(line, "line\n") == 0);
+    check_int("printf", result, 7);
+    check_bytes("peer_has_it", data, peer_recv(pair.theirs, data, sizeof data, 0), "said 7\n", 7);
+    check_int("send", send(pair.ours, "s", 1, 0), 1);
+    check_bytes("peer_has_that", data, peer_recv(pair.theirs, data, 1, 0), "s", 1);
+    close(in), close(out);
+}
+
+static void stream_before_connection(void)
+{
+    in_port_t port;
+    int listener = peer_listener(&port), ours = (int)MUST(socket(family, SOCK_STREAM, 0));
+    struct sockaddr_storage address = peer_address(port);
+    char data[32];
+    FILE *file = fdopen(ours, "r+");
+    check_true("fdopen", file != NULL);
+    check_int("connect", connect(ours, (struct sockaddr *)&address, address_length()), 0);
+    int theirs = (int)MUST(peer_accept(listener));
+    check_true("fputs", fputs("GET /\n", file) >= 0 && fflush(file) == 0);
+    check_bytes("peer_has_it", data, peer_recv(theirs, data, sizeof data, 0), "GET /\n", 6);
+    MUST(peer_send(theirs, "line\n", 5, 0));
+    check_true("fgets", fgets(data, sizeof data, file) && strcmp(data, "line\n") == 0);
+    check_int("fclose", fclose(file), 0);
+    int again = (int)MUST(socket(family, SOCK_STREAM, 0));
+    check_int("connect_of_another", connect(again, (struct sockaddr *)&address, address_length()), 0);
+    check_int("send_by_another", send(again, "a", 1, 0), 1);
+}
+
 static void by_stdio(void)
 {
     struct pair pair = connected();
@@ -249,7 +293,9 @@ static void asynchronous(void)
 static const struct test tests[] = {
     {"duplicates", duplicates, FAMILIES_AND_ENDS}, {"onto", onto, FAMILIES_AND_ENDS},
     {"reused", reused, FAMILIES_AND_ENDS},         {"facts", facts, FAMILIES_AND_ENDS},
-    {"ranges", ranges, FAMILIES_AND_ENDS},         {"by_stdio", by_stdio, FAMILIES_AND_ENDS},
+    {"ranges", ranges, FAMILIES_AND_ENDS},         {"by_standard_streams", by_standard_streams, FAMILIES_AND_ENDS},
+    {"stream_before_connection", stream_before_connection, FAMILIES},
+    {"by_stdio", by_stdio, FAMILIES_AND_ENDS},
     {"close_every_number", close_every_number, FAMILIES_AND_ENDS},
     {"printed", printed, FAMILIES_AND_ENDS},       {"by_number", by_number, FAMILIES_AND_ENDS},
     {"asynchronous", asynchronous, FAMILIES_AND_ENDS},

@@ -10,7 +10,7 @@ use crate::status::Why;
 use crate::stream::{Progress, Stream, of_twin, unfollowed};
 use crate::waiting::Waiting;
 use crate::watchers::Watchers;
-use crate::{descriptors, environment, epoll, handover, process, status};
+use crate::{descriptors, environment, epoll, handover, process, status, stdio};
 use libc::c_int;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -85,6 +85,10 @@ pub(crate) fn begin_connection(number: c_int, remote: SocketAddr) -> bool {
     }
     if unfollowed::has_one(socket) {
         by_kernel(number, SocketKind::TcpStream, Why::Option, || format!("TCP to {remote}"));
+        return false;
+    }
+    if stdio::is_used(number, socket) {
+        by_kernel(number, SocketKind::TcpStream, Why::Stdio, || format!("TCP to {remote}"));
         return false;
     }
     match engine_toward(&candidate, remote) {
@@ -463,6 +467,7 @@ pub(crate) fn accepted(
     let ends = stream.ends();
     engine.with(|engine| stream.report_path(engine));
     put(number, &Description::new(Kind::Stream(stream), watchers, is_nonblocking));
+    stdio::leave(number);
     ends.map(|(_, remote)| remote)
 }
 

@@ -7,7 +7,7 @@
 //!   `description` what is behind them, `watchers` who waits for it.
 //! * `accelerate` begins connections and listeners past the kernel, `stream`, `listener` and `datagram` serve them, `handover` gives them to the
 //!   kernel. `poll` and `select` wait for several descriptors, of ours and of the kernel.
-//! * `status` shows what becomes of each socket (`sidestep ps`).
+//! * `stdio` knows the descriptors that streams of stdio have, `status` shows what becomes of each socket (`sidestep ps`).
 //! * `engine` is the one engine of the process, `signals` marks the threads that are in it and defers their signals.
 //! * `process` knows the process that tables and engine belong to, and begins forked children, `per_process` has the values that they make
 //!   anew, `inherited` the numbers that they have from their parents.
@@ -35,6 +35,7 @@ mod report;
 mod select;
 mod signals;
 mod status;
+mod stdio;
 mod stream;
 mod symbol;
 mod table;

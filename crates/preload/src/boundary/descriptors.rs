@@ -4,7 +4,7 @@ use crate::description::Description;
 use crate::descriptors::State;
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{descriptors, epoll, errno, handover, inherited, process, status};
+use crate::{descriptors, epoll, errno, handover, inherited, process, status, stdio};
 use libc::{c_int, c_uint, c_ulong};
 use rustix::io::Errno;
 use sidestep_sys::own_descriptors;
@@ -168,9 +168,13 @@ fn shared(number: c_int, new: c_int) -> c_int {
         let _inside = Inside::enter();
         if let Some(description) = descriptors::find(number) {
             descriptors::insert(new, description);
+            stdio::leave(new);
         }
     } else if new >= 0 && new != number && is_foreign(number) {
         descriptors::set_state(new, descriptors::state(number));
+        if stdio::is_standard(new) {
+            descriptors::is_ours_to_use(new);
+        }
     }
     new
 }

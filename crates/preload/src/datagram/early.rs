@@ -22,6 +22,8 @@ pub(crate) struct Early {
     pub(crate) memberships: Vec<Membership>,
     /// It has an option that we do not follow, and that cannot be read.
     pub(crate) is_odd: bool,
+    /// It has a stream of stdio.
+    pub(crate) has_stream: bool,
     /// The interface of IP_MULTICAST_IF, where it was given by its number; 0 where the kernel tells it.
     pub(crate) multicast_interface: u32,
 }
@@ -60,6 +62,13 @@ pub(crate) fn remember(socket: BorrowedFd<'_>, change: impl FnOnce(&mut Early)) 
 pub(crate) fn is_told_odd(socket: BorrowedFd<'_>) -> bool {
     let told = told();
     !told.is_empty() && socket_cookie(socket).is_ok_and(|cookie| told.get(&cookie).is_some_and(|early| early.is_odd))
+}
+
+/// Returns whether a socket had a stream of stdio before it began.
+pub(crate) fn has_stream(socket: BorrowedFd<'_>) -> bool {
+    let told = told();
+    !told.is_empty()
+        && socket_cookie(socket).is_ok_and(|cookie| told.get(&cookie).is_some_and(|early| early.has_stream))
 }
 
 /// Takes what a socket was told.
