@@ -210,6 +210,9 @@ pub(crate) unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count
     }
     // SAFETY: as the C function's.
     let sent = unsafe { copy(out, from, start, count) };
+    if sent > 0 && (sent as usize) < count {
+        errno::preserve(|| end_more(out));
+    }
     if sent > 0 {
         // SAFETY: it is null, or valid.
         match unsafe { offset.as_mut() } {
@@ -246,6 +249,12 @@ unsafe fn copy(out: c_int, from: c_int, start: off_t, count: size_t) -> ssize_t 
         }
     }
     sum
+}
+
+/// No more data follows, as the file has ended before the count: what is held back leaves.
+fn end_more(out: c_int) {
+    // SAFETY: no bytes are read. It waits for nothing.
+    let _ = unsafe { send_list(out, &[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) };
 }
 
 /// splice(2) of a connection of ours: the kernel gets the connection, if it can.
