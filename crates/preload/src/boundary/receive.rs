@@ -72,7 +72,9 @@ unsafe fn receive_into(number: c_int, message: &mut msghdr, flags: c_int) -> Out
                 // SAFETY: the caller promises it.
                 Ok(unsafe { datagrams.receive(&call, message, waiting) }? as ssize_t)
             }
-            Kind::Listener(_) | Kind::Epoll(_) => Err(Errno::NOTCONN.into()),
+            Kind::Listener(_) => Err(Errno::NOTCONN.into()),
+            // Its set is the kernel's, too, which refuses it.
+            Kind::Epoll(_) => Err(Stop::Kernel),
         }
     })
 }

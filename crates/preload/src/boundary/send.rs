@@ -4,6 +4,7 @@ use crate::answer::Stop;
 use crate::boundary::receive::is_datagrams;
 use crate::call::{Manner, Outcome, give, serve};
 use crate::datagram;
+use crate::description::Kind;
 use crate::errno;
 use crate::stream::Send;
 use crate::table::real;
@@ -34,7 +35,12 @@ unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int) -> Outcome
             // SAFETY: the caller promises it.
             return Ok(unsafe { datagrams.send(message, flags) }? as ssize_t);
         }
-        let Some(stream) = description.stream() else { return Err(Errno::PIPE.into()) };
+        let stream = match &description.kind {
+            Kind::Stream(stream) => stream,
+            Kind::Listener(_) | Kind::Datagrams(_) => return Err(Errno::PIPE.into()),
+            // Its set is the kernel's, too, which refuses it.
+            Kind::Epoll(_) => return Err(Stop::Kernel),
+        };
         if flags & libc::MSG_OOB != 0 {
             // Urgent data is the kernel's.
             crate::handover::give_to_kernel(description, crate::handover::Cause::Urgent)?;
