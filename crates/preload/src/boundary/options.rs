@@ -21,7 +21,7 @@ pub(crate) unsafe fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
-    let outcome = serve(number, Manner::RECEIVING, |description, _| {
+    let outcome = serve(number, Manner::WHOLE, |description, _| {
         let stream = description.stream().ok_or(Stop::Kernel)?;
         if value.is_null() || length.is_null() {
             return Err(Stop::Kernel);

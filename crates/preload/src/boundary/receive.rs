@@ -266,12 +266,21 @@ pub(crate) unsafe fn recvmmsg(
 }
 
 /// Returns whether a number is of a socket of UDP that is ours.
-pub(super) fn is_datagrams(number: c_int) -> bool {
+fn is_datagrams(number: c_int) -> bool {
     if Inside::is_entered() {
         return false;
     }
     let _inside = Inside::enter();
     descriptors::find(number).is_some_and(|description| description.datagrams().is_some())
+}
+
+/// Returns whether a number is of a connection that is ours.
+pub(super) fn is_stream(number: c_int) -> bool {
+    if Inside::is_entered() {
+        return false;
+    }
+    let _inside = Inside::enter();
+    descriptors::find(number).is_some_and(|description| description.stream().is_some())
 }
 
 /// # Safety

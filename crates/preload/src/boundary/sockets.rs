@@ -35,7 +35,7 @@ pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_in
 pub(crate) unsafe fn bind(number: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: as the C function's.
     let local = unsafe { address::read(address, length) };
-    let refused = serve(number, Manner::SENDING, |description, _| match (local, description.stream()) {
+    let refused = serve(number, Manner::WHOLE, |description, _| match (local, description.stream()) {
         (Some(local), Some(_)) => Err(accelerate::refusal_of_bind(number, local)),
         // The kernel's answer is the right one.
         _ => Err::<c_int, _>(Stop::Kernel),
@@ -127,7 +127,7 @@ fn begin(number: c_int, remote: SocketAddr) -> bool {
 }
 
 pub(crate) unsafe fn listen(number: c_int, backlog: c_int) -> c_int {
-    let refused = serve(number, Manner::SENDING, |description, _| match &description.kind {
+    let refused = serve(number, Manner::WHOLE, |description, _| match &description.kind {
         Kind::Stream(stream) if !stream.has_ended() => Err::<c_int, _>(Errno::INVAL.into()),
         Kind::Stream(_) => dissolve(description),
         _ => Err(Stop::Kernel),
@@ -159,7 +159,7 @@ unsafe fn begin_listening(number: c_int, backlog: c_int) -> c_int {
 }
 
 pub(crate) unsafe fn shutdown(number: c_int, how: c_int) -> c_int {
-    let outcome = serve(number, Manner::SENDING, |description, _| {
+    let outcome = serve(number, Manner::WHOLE, |description, _| {
         let direction = match how {
             libc::SHUT_RD => Shutdown::Read,
             libc::SHUT_WR => Shutdown::Write,
@@ -204,7 +204,7 @@ enum End {
 /// # Safety
 /// As getsockname(2).
 unsafe fn name_end(number: c_int, address: *mut sockaddr, length: *mut socklen_t, end: End) -> Outcome<c_int> {
-    serve(number, Manner::SENDING, |description, waiting| {
+    serve(number, Manner::WHOLE, |description, waiting| {
         let stream = description.stream().ok_or(Stop::Kernel)?;
         let (local, remote) = match end {
             End::Local => stream.named_ends(waiting).ok_or(Stop::Kernel)?,
