@@ -10,6 +10,7 @@ pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod process;
 pub(crate) mod receive;
+mod rest;
 pub(crate) mod send;
 pub(crate) mod sockets;
 pub(crate) mod stdio;

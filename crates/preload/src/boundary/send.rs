@@ -2,6 +2,7 @@
 
 use crate::answer::Stop;
 use crate::boundary::receive::is_stream;
+use crate::boundary::rest;
 use crate::call::{Manner, Outcome, give, serve};
 use crate::datagram;
 use crate::description::Kind;
@@ -31,6 +32,7 @@ unsafe fn send_list(number: c_int, vector: &[iovec], flags: c_int, manner: Manne
 /// # Safety
 /// The message is valid, and its buffers for reads.
 unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int, manner: Manner) -> Outcome<ssize_t> {
+    let mut done = 0;
     let outcome = serve(number, manner.with_flags(flags), |description, waiting| {
         if let Some(datagrams) = description.datagrams() {
             // SAFETY: the caller promises it.
@@ -49,8 +51,15 @@ unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int, manner: Ma
         }
         // SAFETY: the caller promises it.
         let from = unsafe { Gather::new(list(message.msg_iov, message.msg_iovlen)?) }?;
-        Ok(stream.send(from, Send { more: flags & libc::MSG_MORE != 0 }, waiting)? as ssize_t)
+        Ok(stream.send(from, Send { more: flags & libc::MSG_MORE != 0 }, &mut done, waiting)? as ssize_t)
     });
+    if let (Outcome::Real, 1..) = (&outcome, done) {
+        // SAFETY: the caller promises the buffers, and the list was read before.
+        return Outcome::Done(Ok(unsafe {
+            let vector = std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen);
+            rest::send(number, vector, flags, done)
+        }));
+    }
     if let (Outcome::Done(Err(Errno::PIPE)), 0) = (&outcome, flags & libc::MSG_NOSIGNAL) {
         // SAFETY: a signal to this very thread, as the kernel sends it (sk_stream_error, linux/net/core/stream.c).
         unsafe { libc::raise(libc::SIGPIPE) };
