@@ -4,7 +4,7 @@ use crate::description::Description;
 use crate::descriptors::State;
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{descriptors, epoll, errno, handover, inherited, process, status, stdio};
+use crate::{descriptors, epoll, errno, handover, highest, inherited, process, status, stdio};
 use libc::{c_int, c_uint, c_ulong};
 use rustix::io::Errno;
 use sidestep_sys::own_descriptors;
@@ -209,6 +209,7 @@ fn replaced(number: c_int, onto: c_int, duplicate: impl FnOnce() -> c_int) -> c_
         }
         _ => {}
     }
+    highest::note_chosen(new);
     shared(number, new)
 }
 
@@ -244,7 +245,10 @@ pub(crate) unsafe fn fcntl64(number: c_int, command: c_int, argument: c_ulong) -
 fn changed(number: c_int, command: c_int, argument: c_ulong, result: c_int) -> c_int {
     match command {
         _ if result < 0 => result,
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => shared(number, result),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            highest::note_chosen(result);
+            shared(number, result)
+        }
         libc::F_SETFL if descriptors::is_ours(number) => {
             set_nonblocking(number, argument as c_int & libc::O_NONBLOCK != 0);
             result
