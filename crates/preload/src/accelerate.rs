@@ -130,12 +130,9 @@ fn begin_on(engine: &Arc<Shared>, number: c_int, candidate: &Candidate<'_>, remo
         return false;
     };
     let watchers = Arc::new(Watchers::default());
-    let options = |profile| of_twin(socket, remote.is_ipv6(), profile);
-    let begun = engine.with(|engine| {
-        let mut tcp = engine.tcp();
-        let options = options(tcp.defaults());
-        tcp.connect_beside(twin, remote, options)
-    });
+    let profile = engine.with(|engine| engine.tcp().defaults());
+    let options = of_twin(socket, remote.is_ipv6(), profile);
+    let begun = engine.with(|engine| engine.tcp().connect_beside(twin, remote, options));
     let Ok(handle) = begun else { return false };
     engine.know_stream(handle, &watchers);
     let stream = Stream::new(Arc::clone(engine), handle, candidate.is_ipv6, false);
