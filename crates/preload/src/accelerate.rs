@@ -10,7 +10,7 @@ use crate::status::Why;
 use crate::stream::{Progress, Stream, of_twin, unfollowed};
 use crate::waiting::Waiting;
 use crate::watchers::Watchers;
-use crate::{descriptors, environment, epoll, handover, process, status, stdio};
+use crate::{descriptors, environment, epoll, handover, pending, process, status, stdio};
 use libc::c_int;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
@@ -87,8 +87,8 @@ pub(crate) fn begin_connection(number: c_int, remote: SocketAddr) -> bool {
         by_kernel(number, SocketKind::TcpStream, Why::Option, || format!("TCP to {remote}"));
         return false;
     }
-    if stdio::is_used(number, socket) {
-        by_kernel(number, SocketKind::TcpStream, Why::Stdio, || format!("TCP to {remote}"));
+    if let Some(why) = stdio::why_kernel(number, socket) {
+        by_kernel(number, SocketKind::TcpStream, why, || format!("TCP to {remote}"));
         return false;
     }
     match engine_toward(&candidate, remote) {
@@ -150,6 +150,11 @@ pub(crate) fn put(number: c_int, description: &Arc<Description>) -> bool {
     if is_put {
         description.follow_timeouts(number);
         epoll::adopt(number, description);
+        for other in pending::take_others(number) {
+            if descriptors::insert(other, Arc::clone(description)) {
+                epoll::adopt(other, description);
+            }
+        }
         show(number, description);
     }
     is_put

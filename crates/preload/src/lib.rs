@@ -5,7 +5,7 @@
 //!   C's arguments into slices and values.
 //! * `call` takes a call on a descriptor of ours into the safe modules and back. `descriptors` knows which numbers are ours,
 //!   `description` what is behind them, `watchers` who waits for it.
-//! * `accelerate` begins connections and listeners past the kernel, `stream`, `listener` and `datagram` serve them, `handover` gives them to the
+//! * `pending` knows the sockets that have not begun, `accelerate` begins connections and listeners past the kernel, `stream`, `listener` and `datagram` serve them, `handover` gives them to the
 //!   kernel. `poll` and `select` wait for several descriptors, of ours and of the kernel,
 //!   `highest` bounds the latter's sets.
 //! * `stdio` knows the descriptors that streams of stdio have, `status` shows what becomes of each socket (`sidestep ps`).
@@ -16,6 +16,7 @@
 mod accelerate;
 mod address;
 mod answer;
+mod bits;
 mod boundary;
 mod call;
 mod datagram;
@@ -30,6 +31,7 @@ mod highest;
 mod inherit;
 mod inherited;
 mod listener;
+mod pending;
 mod per_process;
 mod poll;
 mod process;

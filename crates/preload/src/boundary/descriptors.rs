@@ -4,7 +4,7 @@ use crate::description::Description;
 use crate::descriptors::State;
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{descriptors, epoll, errno, handover, highest, inherited, process, status, stdio};
+use crate::{descriptors, epoll, errno, handover, highest, inherited, pending, process, status, stdio};
 use libc::{c_int, c_uint, c_ulong};
 use rustix::io::Errno;
 use sidestep_sys::own_descriptors;
@@ -83,6 +83,7 @@ pub(crate) unsafe fn close(number: c_int) -> c_int {
     }
     forget(number);
     status::closed(number);
+    pending::forget(number);
     own_descriptors::forget(number);
     // SAFETY: close takes a plain value; the program answers for the number.
     unsafe { real::close(number) }
@@ -163,6 +164,7 @@ pub(crate) unsafe fn dup3(number: c_int, onto: c_int, flags: c_int) -> c_int {
 fn shared(number: c_int, new: c_int) -> c_int {
     if new >= 0 && new != number {
         status::duplicated(number, new);
+        pending::duplicated(number, new);
     }
     if new >= 0 && new != number && is_changed(number) {
         let _inside = Inside::enter();

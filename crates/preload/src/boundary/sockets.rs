@@ -7,7 +7,7 @@ use crate::call::{Manner, Outcome, give, serve};
 use crate::description::{Description, Kind};
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{accelerate, datagram, descriptors, engine, errno, handover, status};
+use crate::{accelerate, datagram, descriptors, engine, errno, handover, pending, status};
 use libc::{c_int, msghdr, sockaddr, socklen_t};
 use rustix::io::Errno;
 use sidestep_socket::tcp::Shutdown;
@@ -25,8 +25,10 @@ pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_in
     let number = note_own(unsafe { real::socket(family, kind, protocol) });
     if number >= 0 && !Inside::is_entered() {
         let is_datagram = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_DGRAM;
-        datagram::made(number, is_datagram && [libc::AF_INET, libc::AF_INET6].contains(&family));
+        let is_internet = [libc::AF_INET, libc::AF_INET6].contains(&family);
+        datagram::made(number, is_datagram && is_internet);
         let _inside = Inside::enter();
+        pending::made(number, is_internet);
         status::socket_made(number, family, kind);
     }
     number
@@ -147,11 +149,12 @@ unsafe fn begin_listening(number: c_int, backlog: c_int) -> c_int {
     }
     // SAFETY: listen takes plain values.
     let result = unsafe { real::listen(number, backlog) };
+    pending::forget(number);
     if !Inside::is_entered() && descriptors::is_ours(number) {
         let _inside = Inside::enter();
         match result {
             0 => accelerate::follow_backlog(number),
-            _ if !was_ours => drop(descriptors::remove(number)),
+            _ if !was_ours => descriptors::find(number).iter().for_each(descriptors::release),
             _ => {}
         }
     }
@@ -235,7 +238,9 @@ pub(crate) unsafe fn before_passing(message: &msghdr) {
                 let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                 let numbers = libc::CMSG_DATA(header).cast::<c_int>();
                 for place in 0..bytes / size_of::<c_int>() {
-                    handover::number_to_kernel(numbers.add(place).read_unaligned(), handover::Cause::Passed);
+                    let number = numbers.add(place).read_unaligned();
+                    handover::number_to_kernel(number, handover::Cause::Passed);
+                    pending::shared(number);
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);

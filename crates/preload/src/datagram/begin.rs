@@ -72,10 +72,10 @@ pub(crate) fn begin(number: c_int) {
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     let Some(is_ipv6) = family(socket) else { return };
     let (Some(local), peer) = (local_of(socket).filter(|local| local.port() != 0), peer_of(socket)) else { return };
-    let is_streams = stdio::is_used(number, socket);
+    let why = stdio::why_kernel(number, socket);
     let told = early::take(socket);
     let engine = match engine_for(socket, local, peer) {
-        Ok(_) if is_streams => return status::by_kernel(number, SocketKind::UdpSocket, Why::Stdio),
+        Ok(_) if let Some(why) = why => return status::by_kernel(number, SocketKind::UdpSocket, why),
         Ok(_) if told.is_odd || raises_signals(socket) => Err(Reason::NotWanted),
         engine => engine,
     };

@@ -15,7 +15,7 @@ mod send;
 mod sharing;
 
 pub(crate) use begin::{before_connect, before_send, begin, peer_of};
-pub(crate) use early::{has_stream, is_told_odd, made, remember, renew};
+pub(crate) use early::{is_told_odd, made, remember, renew, why_kernel};
 pub(crate) use groups::{Membership, multicast_interface};
 pub(crate) use options::{Follow, follow_of, has_length, int};
 pub(crate) use receive::Call;

@@ -20,10 +20,12 @@ pub(crate) enum Why {
     NoDescriptor,
     /// A stream of stdio has its descriptor.
     Stdio,
+    /// Another process had it before it connected.
+    Early,
 }
 
 /// The library's own, in the order of their numbers.
-const OWN: [(Why, &str, &str); 6] = [
+const OWN: [(Why, &str, &str); 7] = [
     (Why::Shared, "shared_listener", "another process has the listener, too"),
     (Why::Filtered, "filtered", "the program has attached a packet filter to the listener"),
     (Why::Deferred, "deferred", "the program asked for connections that have data already (TCP_DEFER_ACCEPT)"),
@@ -34,6 +36,7 @@ const OWN: [(Why, &str, &str); 6] = [
         "the limit of open files (RLIMIT_NOFILE) leaves no descriptor for the library",
     ),
     (Why::Stdio, "stdio", "the program reads or writes it by stdio"),
+    (Why::Early, "early", "another process had the socket before it was connected or bound"),
 ];
 
 /// All reasons, by their numbers in the page.
