@@ -68,7 +68,7 @@ fn own_duplicate(number: c_int, command: c_int) -> Option<c_int> {
 }
 
 fn is_caller_library() -> bool {
-    Inside::is_entered() || own_descriptors::is_own_thread()
+    Inside::is_entered()
 }
 
 /// The answer to a call on a number of the library's: it is not open, as far as the program knows.
