@@ -283,13 +283,17 @@ pub(crate) unsafe fn ioctl(number: c_int, request: c_ulong, argument: c_ulong) -
         let queued = description.as_ref().and_then(|description| description.queued());
         let place = argument as *mut c_int;
         if let Some(datagrams) = description.as_ref().and_then(|description| description.datagrams()) {
-            match (request, datagrams.next_length()) {
-                (libc::FIONREAD, Some(length)) if !place.is_null() => {
-                    // SAFETY: the request writes an int, for which the program gives the place.
-                    unsafe { place.write_unaligned(c_int::try_from(length).unwrap_or(c_int::MAX)) };
-                    return 0;
+            // SAFETY: the program has the number open during its call; a closed one gives an error.
+            let socket = unsafe { BorrowedFd::borrow_raw(number) };
+            match request {
+                libc::FIONREAD if !place.is_null() => {
+                    if let Some(length) = datagrams.next_length(socket) {
+                        // SAFETY: the request writes an int, for which the program gives the place.
+                        unsafe { place.write_unaligned(c_int::try_from(length).unwrap_or(c_int::MAX)) };
+                        return 0;
+                    }
                 }
-                (SIOCGSTAMP | SIOCGSTAMPNS, _) => handover::number_to_kernel_inside(number, handover::Cause::Request),
+                SIOCGSTAMP | SIOCGSTAMPNS => handover::number_to_kernel_inside(number, handover::Cause::Request),
                 _ => {}
             }
         }
