@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto, sockopt};
 use sidestep_socket::tcp::{Answering, TcpListener, TcpStream};
 use sidestep_socket::{Path, Reason};
-use sidestep_sys::socket::listen_backlog;
+use sidestep_sys::socket::{TcpState, listen_backlog, tcp_state};
 use sidestep_sys::{drop_filter, stream_options};
 use sidestep_unmodified::options::Transport;
 use sidestep_unmodified::status::SocketKind;
@@ -80,7 +80,8 @@ pub(crate) fn begin_connection(number: c_int, remote: SocketAddr) -> bool {
     // SAFETY: the program has the number open during its call.
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     let Some(candidate) = Candidate::tcp(socket) else { return false };
-    if sockopt::socket_acceptconn(socket).unwrap_or(true) {
+    if !tcp_state(socket).is_ok_and(|state| state == TcpState::Closed) {
+        // It listens, or the kernel makes a connection of it.
         return false;
     }
     if unfollowed::has_one(socket) {

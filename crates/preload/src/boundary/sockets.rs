@@ -210,7 +210,13 @@ unsafe fn name_end(number: c_int, address: *mut sockaddr, length: *mut socklen_t
     serve(number, Manner::WHOLE, |description, waiting| {
         let stream = description.stream().ok_or(Stop::Kernel)?;
         let (local, remote) = match end {
-            End::Local => stream.named_ends(waiting).ok_or(Stop::Kernel)?,
+            End::Local => {
+                if waiting.is_nonblocking() && stream.has_no_port() {
+                    // The kernel makes the connection, and knows its port at once.
+                    handover::number_to_kernel_inside(number, handover::Cause::Unnamed);
+                }
+                stream.named_ends(waiting).ok_or(Stop::Kernel)?
+            }
             End::Remote if !stream.has_peer() => return Err(Errno::NOTCONN.into()),
             End::Remote => stream.ends().ok_or(Stop::Kernel)?,
         };
