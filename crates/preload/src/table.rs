@@ -240,6 +240,14 @@ intercepted! {
             pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
             arguments: *const *mut c_char, environment: *const *mut c_char,
         ) -> c_int = process::posix_spawnp;
+        fn pidfd_spawn(
+            process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int = process::pidfd_spawn;
+        fn pidfd_spawnp(
+            process: *mut c_int, file: *const c_char, actions: *const c_void, attributes: *const c_void,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int = process::pidfd_spawnp;
         fn posix_spawn_file_actions_adddup2(actions: *mut c_void, descriptor: c_int, number: c_int) -> c_int
             = process::posix_spawn_file_actions_adddup2;
         fn daemon(stays: c_int, keeps: c_int) -> c_int = real::daemon;
