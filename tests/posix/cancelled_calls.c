@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/uio.h>
 
 static struct pair pair;
@@ -147,6 +148,36 @@ static void before_the_call(void)
     check_int("nothing_was_read", recv(pair.ours, data, sizeof data, 0), 3);
 }
 
+/* Calls that are no cancellation points, of a thread that is to be cancelled. */
+static void by_whole_calls(void)
+{
+    struct sockaddr_storage name;
+    socklen_t length = sizeof name;
+    int fresh = socket(family, SOCK_STREAM, 0);
+    passed += fresh != -1;
+    passed += set_int(pair.ours, IPPROTO_TCP, TCP_NODELAY, 1) == 0;
+    passed += int_option(pair.ours, IPPROTO_TCP, TCP_NODELAY) == 1;
+    passed += getsockname(pair.ours, (struct sockaddr *)&name, &length) == 0;
+    length = sizeof name;
+    passed += getpeername(pair.ours, (struct sockaddr *)&name, &length) == 0;
+    passed += listen(listener, 2) == 0;
+    passed += bind(listener, (struct sockaddr *)&name, length) == -1;
+    passed += sendfile(pair.ours, spare, NULL, 2) == 2;
+    passed += shutdown(pair.ours, SHUT_WR) == 0;
+    pthread_testcancel();
+}
+
+static void between_points(void)
+{
+    pair = connected();
+    listener = our_listener(1);
+    spare = (int)MUST(open("/proc/self/exe", O_RDONLY));
+    passed = 0;
+    check_true("is_cancelled_in_the_end", is_cancelled(cancelled_before, (void *)by_whole_calls));
+    check_int("all_are_made", passed, 9);
+    close(spare);
+}
+
 static void *disabled(void *call)
 {
     int state;
@@ -208,6 +239,7 @@ static void asynchronous(void)
 
 static const struct test tests[] = {
     {"in_each_call", in_each_call, FAMILIES_AND_ENDS},
+    {"between_points", between_points, FAMILIES_AND_ENDS},
     {"before_the_call", before_the_call, FAMILIES_AND_ENDS},
     {"while_disabled", while_disabled, FAMILIES_AND_ENDS},
     {"asynchronous", asynchronous, FAMILIES_AND_ENDS},

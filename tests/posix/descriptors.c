@@ -132,6 +132,124 @@ static void close_every_number(void)
     check_int("peer_has_that", peer_recv(pair.theirs, data, 1, 0), 1);
 }
 
+/* Numbers of one socket, whichever is connected. */
+static void duplicated_before_connection(void)
+{
+    in_port_t port;
+    int listener = peer_listener(&port), ours = (int)MUST(socket(family, SOCK_STREAM, 0)), set = (int)MUST(epoll_create1(0));
+    int copy = (int)MUST(dup(ours)), high = (int)MUST(fcntl(ours, F_DUPFD_CLOEXEC, 80));
+    struct sockaddr_storage address = peer_address(port);
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = high}, told;
+    char data[8];
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, high, &event));
+    check_int("connect", connect(ours, (struct sockaddr *)&address, address_length()), 0);
+    int theirs = (int)MUST(peer_accept(listener));
+    check_int("send", send(copy, "1", 1, MSG_NOSIGNAL), 1);
+    check_bytes("peer_has_it", data, peer_recv(theirs, data, 1, 0), "1", 1);
+    MUST(close(ours));
+    MUST(peer_send(theirs, "2", 1, 0));
+    check_int("epoll_of_another", epoll_wait(set, &told, 1, PATIENCE_MS), 1);
+    check_bytes("recv", data, recv(high, data, 1, 0), "2", 1);
+    check_int("close_one", close(copy), 0);
+    check_int("send_by_the_last", send(high, "3", 1, MSG_NOSIGNAL), 1);
+    check_bytes("peer_has_that", data, peer_recv(theirs, data, 1, 0), "3", 1);
+    check_int("close_all", close(high), 0);
+    check_int("peer_end", peer_recv(theirs, data, 1, 0), 0);
+}
+
+static void duplicated_before_waiting(void)
+{
+    struct sockaddr_storage address = our_address(0);
+    int ours = (int)MUST(socket(family, SOCK_STREAM, 0)), copy = (int)MUST(dup(ours));
+    MUST(bind(ours, (struct sockaddr *)&address, address_length()));
+    MUST(listen(ours, 2));
+    address = name_of(ours);
+    int theirs = (int)MUST(peer_socket(family, SOCK_STREAM | SOCK_NONBLOCK));
+    peer_connect(theirs, &address, address_length());
+    check_int("readable", wait_for(copy, POLLIN, PATIENCE_MS), POLLIN);
+    check_works("accept", accept(copy, NULL, NULL));
+    ours = (int)MUST(socket(family, SOCK_DGRAM, 0)), copy = (int)MUST(dup(ours));
+    address = our_address(0);
+    MUST(bind(ours, (struct sockaddr *)&address, address_length()));
+    address = name_of(ours);
+    theirs = (int)MUST(peer_socket(family, SOCK_DGRAM));
+    MUST(peer_sendto(theirs, "u", 1, &address, address_length()));
+    check_int("datagram", wait_for(copy, POLLIN, PATIENCE_MS), POLLIN);
+    char data[8];
+    check_bytes("recv", data, recv(copy, data, sizeof data, MSG_DONTWAIT), "u", 1);
+}
+
+/* A child has the socket that its parent connects later, and one that it binds. */
+static void forked_before_connection(void)
+{
+    in_port_t port;
+    int listener = peer_listener(&port), ours = (int)MUST(socket(family, SOCK_STREAM, 0)), begin[2];
+    int datagrams = (int)MUST(socket(family, SOCK_DGRAM, 0));
+    struct sockaddr_storage address = peer_address(port), own = our_address(0);
+    char data[8];
+    MUST(pipe(begin));
+    pid_t child = (pid_t)MUST(fork());
+    if (child == 0) {
+        bool is_good = read(begin[0], data, 1) == 1 && send(ours, "c", 1, MSG_NOSIGNAL) == 1;
+        is_good = wait_for(datagrams, POLLIN, PATIENCE_MS) == POLLIN && is_good;
+        _exit(is_good && recv(datagrams, data, sizeof data, MSG_DONTWAIT) == 1 ? 0 : 1);
+    }
+    check_int("connect", connect(ours, (struct sockaddr *)&address, address_length()), 0);
+    int theirs = (int)MUST(peer_accept(listener));
+    MUST(bind(datagrams, (struct sockaddr *)&own, address_length()));
+    own = name_of(datagrams);
+    MUST(peer_sendto((int)MUST(peer_socket(family, SOCK_DGRAM)), "u", 1, &own, address_length()));
+    MUST(write(begin[1], "b", 1));
+    check_int("child_uses_both", join_process(child), 0);
+    check_bytes("peer_has_it", data, peer_recv(theirs, data, 1, 0), "c", 1);
+    check_int("send", send(ours, "p", 1, MSG_NOSIGNAL), 1);
+    check_bytes("peer_has_that", data, peer_recv(theirs, data, 1, 0), "p", 1);
+}
+
+/* In this process, as a server of inetd that forks for no connection. */
+static void by_standard_streams(void)
+{
+    struct pair pair = connected();
+    char data[32];
+    int in = (int)MUST(dup(0)), out = (int)MUST(dup(1)), result;
+    fflush(stdout);
+    MUST(dup2(pair.ours, 0));
+    MUST(dup2(pair.ours, 1));
+    MUST(peer_send(pair.theirs, "line\n", 5, 0));
+    char *line = fgets(data, sizeof data, stdin);
+    result = printf("said %d\n", 7);
+    fflush(stdout);
+    clearerr(stdin);
+    MUST(dup2(in, 0));
+    MUST(dup2(out, 1));
+    check_true("fgets", line && strcmp(line, "line\n") == 0);
+    check_int("printf", result, 7);
+    check_bytes("peer_has_it", data, peer_recv(pair.theirs, data, sizeof data, 0), "said 7\n", 7);
+    check_int("send", send(pair.ours, "s", 1, 0), 1);
+    check_bytes("peer_has_that", data, peer_recv(pair.theirs, data, 1, 0), "s", 1);
+    close(in), close(out);
+}
+
+static void stream_before_connection(void)
+{
+    in_port_t port;
+    int listener = peer_listener(&port), ours = (int)MUST(socket(family, SOCK_STREAM, 0));
+    struct sockaddr_storage address = peer_address(port);
+    char data[32];
+    FILE *file = fdopen(ours, "r+");
+    check_true("fdopen", file != NULL);
+    check_int("connect", connect(ours, (struct sockaddr *)&address, address_length()), 0);
+    int theirs = (int)MUST(peer_accept(listener));
+    check_true("fputs", fputs("GET /\n", file) >= 0 && fflush(file) == 0);
+    check_bytes("peer_has_it", data, peer_recv(theirs, data, sizeof data, 0), "GET /\n", 6);
+    MUST(peer_send(theirs, "line\n", 5, 0));
+    check_true("fgets", fgets(data, sizeof data, file) && strcmp(data, "line\n") == 0);
+    check_int("fclose", fclose(file), 0);
+    int again = (int)MUST(socket(family, SOCK_STREAM, 0));
+    check_int("connect_of_another", connect(again, (struct sockaddr *)&address, address_length()), 0);
+    check_int("send_by_another", send(again, "a", 1, 0), 1);
+}
+
 static void by_stdio(void)
 {
     struct pair pair = connected();
@@ -249,7 +367,12 @@ static void asynchronous(void)
 static const struct test tests[] = {
     {"duplicates", duplicates, FAMILIES_AND_ENDS}, {"onto", onto, FAMILIES_AND_ENDS},
     {"reused", reused, FAMILIES_AND_ENDS},         {"facts", facts, FAMILIES_AND_ENDS},
-    {"ranges", ranges, FAMILIES_AND_ENDS},         {"by_stdio", by_stdio, FAMILIES_AND_ENDS},
+    {"ranges", ranges, FAMILIES_AND_ENDS},         {"duplicated_before_connection", duplicated_before_connection, FAMILIES},
+    {"duplicated_before_waiting", duplicated_before_waiting, FAMILIES},
+    {"forked_before_connection", forked_before_connection, FAMILIES},
+    {"by_standard_streams", by_standard_streams, FAMILIES_AND_ENDS},
+    {"stream_before_connection", stream_before_connection, FAMILIES},
+    {"by_stdio", by_stdio, FAMILIES_AND_ENDS},
     {"close_every_number", close_every_number, FAMILIES_AND_ENDS},
     {"printed", printed, FAMILIES_AND_ENDS},       {"by_number", by_number, FAMILIES_AND_ENDS},
     {"asynchronous", asynchronous, FAMILIES_AND_ENDS},

@@ -88,6 +88,31 @@ static void one_shot(void)
     check_int("error_when_armed", event_of(set, 0), EPOLLERR | EPOLLHUP);
 }
 
+/* One that was told, and whose socket asks for signals: under the library the kernel has it from then on. */
+static void one_shot_changed(void)
+{
+    struct pair pair = connected();
+    int set = new_set(pair.ours, EPOLLIN | EPOLLONESHOT);
+    MUST(peer_send(pair.theirs, "a", 1, 0));
+    check_int("in", event_of(set, PATIENCE_MS), EPOLLIN);
+    MUST(fcntl(pair.ours, F_SETFL, fcntl(pair.ours, F_GETFL) | O_ASYNC));
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = pair.ours};
+    check_fails("is_there", epoll_ctl(set, EPOLL_CTL_ADD, pair.ours, &event), EEXIST);
+    MUST(peer_abort(pair.theirs));
+    MUST(wait_for(pair.ours, POLLHUP, PATIENCE_MS));
+    check_int("disarmed_for_errors", event_of(set, 20), 0);
+    check_int("armed", change(set, pair.ours, EPOLLONESHOT), 0);
+    check_int("error_when_armed", event_of(set, PATIENCE_MS), EPOLLERR | EPOLLHUP);
+    check_int("removed", epoll_ctl(set, EPOLL_CTL_DEL, pair.ours, &event), 0);
+    struct pair other = connected();
+    MUST(epoll_ctl(set, EPOLL_CTL_ADD, other.ours, &(struct epoll_event){.events = EPOLLIN | EPOLLONESHOT}));
+    MUST(peer_send(other.theirs, "b", 1, 0));
+    MUST(epoll_wait(set, &event, 1, PATIENCE_MS));
+    MUST(fcntl(other.ours, F_SETFL, fcntl(other.ours, F_GETFL) | O_ASYNC));
+    check_int("removed_disarmed", epoll_ctl(set, EPOLL_CTL_DEL, other.ours, &event), 0);
+    check_fails("is_gone", epoll_ctl(set, EPOLL_CTL_DEL, other.ours, &event), ENOENT);
+}
+
 static void edge_of_accept(void)
 {
     int listener = our_listener(8);
@@ -179,6 +204,7 @@ static void changed_while_waiting(void)
 static const struct test tests[] = {
     {"edges", edges, FAMILIES_AND_ENDS},
     {"edge_of_room", edge_of_room, FAMILIES_AND_ENDS},
+    {"one_shot_changed", one_shot_changed, FAMILIES_AND_ENDS},
     {"one_shot", one_shot, FAMILIES_AND_ENDS},
     {"edge_of_accept", edge_of_accept, FAMILIES},
     {"exclusive", exclusive, FAMILIES},

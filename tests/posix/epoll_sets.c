@@ -3,8 +3,10 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 
 static int new_set(void)
 {
@@ -244,7 +246,25 @@ static void nested(void)
     check_int("poll_of_set_wakes", wait_for(inner, POLLIN, PATIENCE_MS), POLLIN);
 }
 
+/* A set is no file, and no socket. */
+static void transfer(void)
+{
+    struct pair pair = connected();
+    int set = new_set(), file = (int)MUST(open("/dev/zero", O_RDONLY));
+    char byte = 0;
+    struct iovec part = {&byte, 1};
+    MUST(control(set, EPOLL_CTL_ADD, pair.ours, EPOLLIN));
+    check_fails("write", write(set, "w", 1), EINVAL);
+    check_fails("writev", writev(set, &part, 1), EINVAL);
+    check_fails("send", send(set, "s", 1, 0), ENOTSOCK);
+    check_fails("sendfile", sendfile(set, file, NULL, 1), EINVAL);
+    check_fails("read", read(set, &byte, 1), EINVAL);
+    check_fails("readv", readv(set, &part, 1), EINVAL);
+    check_fails("recv", recv(set, &byte, 1, 0), ENOTSOCK);
+}
+
 static const struct test tests[] = {
+    {"transfer", transfer, FAMILIES},
     {"members", members, FAMILIES_AND_ENDS},
     {"levels", levels, FAMILIES_AND_ENDS},
     {"errors", errors, FAMILIES_AND_ENDS},

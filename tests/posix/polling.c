@@ -2,6 +2,8 @@
 #include "fixture.h"
 
 #include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/timerfd.h>
 
@@ -69,6 +71,46 @@ static void several(void)
     check_int("ppoll", ppoll(all, 4, &none, NULL), 1);
     struct timespec wrong = {.tv_nsec = 2000000000};
     check_fails("ppoll_wrong_time", ppoll(all, 4, &wrong, NULL), EINVAL);
+}
+
+/* The kernel looks at sets up to the highest descriptor, whatever the count: here lies no memory behind them. */
+static void select_of_all(void)
+{
+    struct pair pair = connected();
+    struct rlimit before, many;
+    long page = sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(mprotect(memory + page, (size_t)page, PROT_NONE));
+    fd_set *set = (fd_set *)(memory + page - sizeof(fd_set));
+    MUST(getrlimit(RLIMIT_NOFILE, &before));
+    many = before;
+    many.rlim_cur = many.rlim_max;
+    MUST(setrlimit(RLIMIT_NOFILE, &many));
+    int count = getdtablesize(), pipes[2];
+    struct timeval none = {0};
+    MUST(pipe(pipes));
+    MUST(write(pipes[1], "p", 1));
+    FD_ZERO(set);
+    FD_SET(pair.ours, set);
+    FD_SET(pipes[0], set);
+    check_int("one_is_ready", select(count, set, NULL, NULL, &none), 1);
+    check_true("the_pipe", FD_ISSET(pipes[0], set) && !FD_ISSET(pair.ours, set));
+    check_int("pipe_alone", select(count, set, NULL, NULL, &none), 1);
+    MUST(peer_send(pair.theirs, "x", 1, 0));
+    FD_SET(pair.ours, set);
+    MUST(wait_for(pair.ours, POLLIN, PATIENCE_MS));
+    check_int("both", pselect(count, set, NULL, NULL, NULL, NULL), 2);
+    /* A descriptor beyond C's type, in a longer set. */
+    int high = fcntl(pipes[0], F_DUPFD, 1500);
+    unsigned long *words = (unsigned long *)(memory + page - 1536 / 8);
+    memset(words, 0, 1536 / 8);
+    words[high / 64] |= 1ul << high % 64;
+    words[pair.ours / 64] |= 1ul << pair.ours % 64;
+    if (high < 1536)
+        check_int("high_one", select(1536, (fd_set *)words, NULL, NULL, &none), 2);
+    MUST(close(high));
+    MUST(setrlimit(RLIMIT_NOFILE, &before));
+    MUST(munmap(memory, 2 * (size_t)page));
 }
 
 static int selected(int socket, bool reading, bool writing, bool except, long timeout_ms)
@@ -223,6 +265,7 @@ static void many_pollers(void)
 }
 
 static const struct test tests[] = {
+    {"select_of_all", select_of_all, FAMILIES_AND_ENDS},
     {"events", events, FAMILIES_AND_ENDS},           {"several", several, FAMILIES_AND_ENDS},
     {"select_sets", select_sets, FAMILIES_AND_ENDS}, {"select_connect", select_connect, FAMILIES},
     {"states", states, FAMILIES_AND_ENDS},           {"long_lists", long_lists, FAMILIES_AND_ENDS},

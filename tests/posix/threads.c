@@ -1,6 +1,8 @@
 /* Several threads on one socket. */
 #include "fixture.h"
 
+#include <sys/uio.h>
+
 static struct pair pair;
 
 static void *receive(void *count)
@@ -89,6 +91,77 @@ static void two_acceptors(void)
     check_int("accept_fails", (long)one, -1);
 }
 
+#define ACCEPTORS 16
+#define ROUNDS 50
+
+/* Tells each connection that it was accepted, until the listener is shut. */
+static void *accept_all(void *listener)
+{
+    int ours;
+    while ((ours = accept(*(int *)listener, NULL, NULL)) != -1) {
+        if (send(ours, "a", 1, 0) != 1)
+            return (void *)1;
+        close(ours);
+    }
+    return NULL;
+}
+
+/* Connections from this host and from the peer's, by turns: how many of each were accepted. */
+static void connect_by_turns(int listener, int *near, int *far)
+{
+    struct sockaddr_storage address = name_of(listener);
+    char byte;
+    *near = *far = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        int one = (int)MUST(socket(family, SOCK_STREAM, 0)), other = (int)MUST(peer_socket(family, SOCK_STREAM));
+        MUST(connect(one, (struct sockaddr *)&address, address_length()));
+        *near += wait_for(one, POLLIN, PATIENCE_MS) & POLLIN && recv(one, &byte, 1, 0) == 1;
+        close(one);
+        MUST(peer_connect(other, &address, address_length()));
+        *far += peer_poll(other, POLLIN, PATIENCE_MS) & POLLIN && peer_recv(other, &byte, 1, 0) == 1;
+        peer_close(other);
+        if (*near <= round || *far <= round)
+            return;
+    }
+}
+
+/* Of the threads that wait for a connection one gets it, and the others wait for the next, from wherever it comes. */
+static void many_acceptors(void)
+{
+    int listener = our_listener(8), near, far;
+    pthread_t threads[ACCEPTORS];
+    for (int index = 0; index < ACCEPTORS; index++)
+        threads[index] = start_thread(accept_all, &listener);
+    pause_ms(PAUSE_MS);
+    connect_by_turns(listener, &near, &far);
+    check_int("near", near, ROUNDS);
+    check_int("far", far, ROUNDS);
+    MUST(shutdown(listener, SHUT_RDWR));
+    for (int index = 0; index < ACCEPTORS; index++)
+        MUST(join_thread(threads[index], NULL));
+    check_true("all_join", true);
+}
+
+/* The same with threads of two processes. */
+static void acceptors_of_two_processes(void)
+{
+    int listener = our_listener(8), near, far;
+    pthread_t thread = start_thread(accept_all, &listener);
+    pause_ms(PAUSE_MS);
+    pid_t child = (pid_t)MUST(fork());
+    if (child == 0) {
+        accept_all(&listener);
+        _exit(0);
+    }
+    pause_ms(PAUSE_MS);
+    connect_by_turns(listener, &near, &far);
+    check_int("near", near, ROUNDS);
+    check_int("far", far, ROUNDS);
+    MUST(shutdown(listener, SHUT_RDWR));
+    check_int("joins", join_thread(thread, NULL), 0);
+    check_int("child_ends", join_process(child), 0);
+}
+
 #define WRITERS 4
 #define LINES 500
 
@@ -157,12 +230,83 @@ static void reads_and_writes(void)
     free(data), free(expected);
 }
 
+#define MUCH ((size_t)8 << 20)
+#define PART ((size_t)50000)
+
+static void *send_much(void *data)
+{
+    return (void *)send(pair.ours, data, MUCH, 0);
+}
+
+static void *write_much(void *data)
+{
+    struct iovec parts[] = {{data, PART}, {(char *)data + PART, MUCH - 2 * PART}, {(char *)data + MUCH - PART, PART}};
+    return (void *)writev(pair.ours, parts, 3);
+}
+
+/* Signals of a socket that goes to nobody. Under the library the kernel has the connection from then on. */
+static void ask_for_signals(void)
+{
+    MUST(fcntl(pair.ours, F_SETFL, fcntl(pair.ours, F_GETFL) | O_ASYNC));
+}
+
+/* While a thread sends, another one changes the socket: the call sends all of it nevertheless. */
+static void changed_while_sending(void)
+{
+    void *(*const works[])(void *) = {send_much, write_much};
+    static const char *const names[][2] = {{"send", "peer_has_it"}, {"writev", "peer_has_that"}};
+    char *data = malloc(MUCH);
+    pattern(33, 0, data, MUCH);
+    for (int index = 0; index < 2; index++) {
+        void *sent = NULL;
+        pair = connected();
+        pthread_t thread = start_thread(works[index], data);
+        pause_ms(PAUSE_MS);
+        ask_for_signals();
+        peer_later(0);
+        long long reading = peer_recv_pattern(pair.theirs, MUCH, 33);
+        MUST(join_thread(thread, &sent));
+        check_int(names[index][0], (long)sent, (long long)MUCH);
+        close(pair.ours);
+        check_true(names[index][1], peer_join(reading, NULL, 0) == (long long)MUCH);
+    }
+    free(data);
+}
+
+static void *receive_all(void *data)
+{
+    struct iovec parts[] = {{data, PART / 2}, {(char *)data + PART / 2, PART + PART / 2}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    return (void *)recvmsg(pair.ours, &message, MSG_WAITALL);
+}
+
+static void changed_while_receiving(void)
+{
+    char *data = malloc(2 * PART), *expected = malloc(2 * PART);
+    void *received = NULL;
+    pattern(34, 0, expected, 2 * PART);
+    pair = connected();
+    pthread_t thread = start_thread(receive_all, data);
+    MUST(peer_send(pair.theirs, expected, PART, 0));
+    pause_ms(PAUSE_MS);
+    ask_for_signals();
+    MUST(peer_send(pair.theirs, expected + PART, PART, 0));
+    MUST(join_thread(thread, &received));
+    check_int("recvmsg", (long)received, (long long)(2 * PART));
+    check_true("data", memcmp(data, expected, 2 * PART) == 0);
+    free(data), free(expected);
+}
+
 static const struct test tests[] = {
+    {"changed_while_sending", changed_while_sending, FAMILIES_AND_ENDS},
+    {"changed_while_receiving", changed_while_receiving, FAMILIES_AND_ENDS},
     {"shut_while_waiting", shut_while_waiting, FAMILIES_AND_ENDS},
     {"closed_while_waiting", closed_while_waiting, FAMILIES_AND_ENDS},
     {"reset_while_waiting", reset_while_waiting, FAMILIES_AND_ENDS},
     {"two_readers", two_readers, FAMILIES_AND_ENDS},
     {"two_acceptors", two_acceptors, FAMILIES},
+    {"many_acceptors", many_acceptors, FAMILIES},
+    {"acceptors_of_two_processes", acceptors_of_two_processes, FAMILIES},
     {"writers", writers, FAMILIES_AND_ENDS},
     {"reads_and_writes", reads_and_writes, FAMILIES_AND_ENDS},
 };

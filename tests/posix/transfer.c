@@ -101,6 +101,34 @@ static void by_sendfile(void)
     check_fails("from_socket", sendfile(file, pair.ours, NULL, 10), EINVAL);
 }
 
+/* tcpi_notsent_bytes, which the C library's struct tcp_info does not have. */
+static uint32_t unsent_bytes(int socket)
+{
+    uint32_t info[40];
+    socklen_t length = sizeof info;
+    MUST(getsockopt(socket, IPPROTO_TCP, TCP_INFO, info, &length));
+    return info[36];
+}
+
+/* The end of the file is the end of the data, whatever the count: nothing is held back. */
+static void by_sendfile_beyond_the_end(void)
+{
+    struct pair pair = connected();
+    int file = patterned_file(9);
+    char data[1024];
+    MUST(ftruncate(file, 1000));
+    MUST(set_int(pair.ours, IPPROTO_TCP, TCP_NODELAY, 1));
+    check_int("sent", sendfile(pair.ours, file, NULL, LENGTH), 1000);
+    check_int("nothing_is_unsent", unsent_bytes(pair.ours), 0);
+    check_int("peer_has_it", peer_recv(pair.theirs, data, 1000, MSG_WAITALL), 1000);
+    MUST(set_int(pair.ours, IPPROTO_TCP, TCP_CORK, 1));
+    MUST(lseek(file, 0, SEEK_SET));
+    check_int("corked", sendfile(pair.ours, file, NULL, LENGTH), 1000);
+    check_int("cork_holds_it", unsent_bytes(pair.ours), 1000);
+    MUST(set_int(pair.ours, IPPROTO_TCP, TCP_CORK, 0));
+    check_int("peer_has_that", peer_recv(pair.theirs, data, 1000, MSG_WAITALL), 1000);
+}
+
 static void by_splice(void)
 {
     struct pair pair = connected();
@@ -175,6 +203,7 @@ static const struct test tests[] = {
     {"one_call", one_call, FAMILIES_AND_ENDS},
     {"both_directions", both_directions, FAMILIES_AND_ENDS},
     {"by_sendfile", by_sendfile, FAMILIES_AND_ENDS},
+    {"by_sendfile_beyond_the_end", by_sendfile_beyond_the_end, FAMILIES_AND_ENDS},
     {"by_splice", by_splice, FAMILIES_AND_ENDS},
     {"full", full, FAMILIES_AND_ENDS},
 };

@@ -158,6 +158,36 @@ static void unread(void)
     check_fails("no_more", recv(copy, data, sizeof data, MSG_DONTWAIT), EAGAIN);
 }
 
+#define ROUNDS 80
+
+/* What is looked at is what is received next, wherever the datagrams come from. */
+static void looked_at(void)
+{
+    struct pair pair = datagrams(false);
+    struct sockaddr_storage address = name_of(pair.ours);
+    set_timeout(pair.ours, SO_RCVTIMEO, PATIENCE_MS);
+    int near = (int)MUST(socket(family, SOCK_DGRAM, 0)), lengths = 0, looks = 0, others = 0;
+    for (int round = 0; round < ROUNDS; round++) {
+        char seen[16], data[16];
+        int length = -1;
+        MUST(sendto(near, "n", 1, 0, (struct sockaddr *)&address, address_length()));
+        peer_sends(pair, "far");
+        pause_ms(1);
+        if (round % 2)
+            MUST(ioctl(pair.ours, FIONREAD, &length));
+        ssize_t peeked = recv(pair.ours, seen, sizeof seen, MSG_PEEK | MSG_DONTWAIT);
+        if (round % 2 == 0)
+            MUST(ioctl(pair.ours, FIONREAD, &length));
+        ssize_t received = recv(pair.ours, data, sizeof data, MSG_DONTWAIT);
+        lengths += length == received;
+        looks += peeked == received && memcmp(seen, data, (size_t)received) == 0;
+        others += recv(pair.ours, data, sizeof data, 0) == 4 - received;
+    }
+    check_int("lengths", lengths, ROUNDS);
+    check_int("looks", looks, ROUNDS);
+    check_int("the_others", others, ROUNDS);
+}
+
 /* A socket of IPv6 that has IPv4, too. */
 static void both_families(void)
 {
@@ -368,6 +398,7 @@ static void waiting(void)
 }
 
 static const struct test tests[] = {
+    {"looked_at", looked_at, FAMILIES},
     {"unconnected", unconnected, FAMILIES}, {"connected", connected_one, FAMILIES}, {"lengths", lengths, FAMILIES},
     {"corked", corked, FAMILIES},           {"refused", refused, FAMILIES},         {"broadcast", broadcast, ONCE},
     {"shut", shut, FAMILIES},               {"ports", ports, FAMILIES},             {"many", many, FAMILIES},

@@ -217,6 +217,22 @@ pub(crate) const PROGRAMS: &[Program] = &[
             cat $DIR/line $DIR/sum",
     },
     Program {
+        name: "bash",
+        what: "a connection by a redirection to /dev/tcp, written and read by builtins and by programs that it starts",
+        needs: &["bash", "socat"],
+        port: 7016,
+        server: "exec socat TCP-LISTEN:7016,fork,reuseaddr EXEC:cat",
+        client: r"
+            exec 3<>/dev/tcp/$HERE/7016
+            echo one >&3
+            read -r line <&3; echo $line
+            printf '%s\n' two three >&3
+            head -c 4 <&3
+            seq 1 3 >&3
+            for number in 1 2 3 4; do read -r line <&3; echo $line; done
+            exec 3>&-",
+    },
+    Program {
         name: "Java: QuickFIX/J",
         what: "an acceptor and an initiator: logon, 200 orders, two execution reports for each, logout",
         needs: &["java", "peers/fix/quickfixj/target/classes/Orders.class"],

@@ -10,14 +10,14 @@ use crate::status::Why;
 use crate::stream::{Progress, Stream, of_twin, unfollowed};
 use crate::waiting::Waiting;
 use crate::watchers::Watchers;
-use crate::{descriptors, environment, epoll, handover, process, status};
+use crate::{descriptors, environment, epoll, handover, pending, process, status, stdio};
 use libc::c_int;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, ipproto, sockopt};
 use sidestep_socket::tcp::{Answering, TcpListener, TcpStream};
 use sidestep_socket::{Path, Reason};
-use sidestep_sys::socket::listen_backlog;
+use sidestep_sys::socket::{TcpState, listen_backlog, tcp_state};
 use sidestep_sys::{drop_filter, stream_options};
 use sidestep_unmodified::options::Transport;
 use sidestep_unmodified::status::SocketKind;
@@ -80,11 +80,16 @@ pub(crate) fn begin_connection(number: c_int, remote: SocketAddr) -> bool {
     // SAFETY: the program has the number open during its call.
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     let Some(candidate) = Candidate::tcp(socket) else { return false };
-    if sockopt::socket_acceptconn(socket).unwrap_or(true) {
+    if !tcp_state(socket).is_ok_and(|state| state == TcpState::Closed) {
+        // It listens, or the kernel makes a connection of it.
         return false;
     }
     if unfollowed::has_one(socket) {
         by_kernel(number, SocketKind::TcpStream, Why::Option, || format!("TCP to {remote}"));
+        return false;
+    }
+    if let Some(why) = stdio::why_kernel(number, socket) {
+        by_kernel(number, SocketKind::TcpStream, why, || format!("TCP to {remote}"));
         return false;
     }
     match engine_toward(&candidate, remote) {
@@ -126,12 +131,9 @@ fn begin_on(engine: &Arc<Shared>, number: c_int, candidate: &Candidate<'_>, remo
         return false;
     };
     let watchers = Arc::new(Watchers::default());
-    let options = |profile| of_twin(socket, remote.is_ipv6(), profile);
-    let begun = engine.with(|engine| {
-        let mut tcp = engine.tcp();
-        let options = options(tcp.defaults());
-        tcp.connect_beside(twin, remote, options)
-    });
+    let profile = engine.with(|engine| engine.tcp().defaults());
+    let options = of_twin(socket, remote.is_ipv6(), profile);
+    let begun = engine.with(|engine| engine.tcp().connect_beside(twin, remote, options));
     let Ok(handle) = begun else { return false };
     engine.know_stream(handle, &watchers);
     let stream = Stream::new(Arc::clone(engine), handle, candidate.is_ipv6, false);
@@ -149,6 +151,11 @@ pub(crate) fn put(number: c_int, description: &Arc<Description>) -> bool {
     if is_put {
         description.follow_timeouts(number);
         epoll::adopt(number, description);
+        for other in pending::take_others(number) {
+            if descriptors::insert(other, Arc::clone(description)) {
+                epoll::adopt(other, description);
+            }
+        }
         show(number, description);
     }
     is_put
@@ -463,6 +470,7 @@ pub(crate) fn accepted(
     let ends = stream.ends();
     engine.with(|engine| stream.report_path(engine));
     put(number, &Description::new(Kind::Stream(stream), watchers, is_nonblocking));
+    stdio::leave(number);
     ends.map(|(_, remote)| remote)
 }
 

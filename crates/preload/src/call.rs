@@ -30,11 +30,15 @@ pub(crate) struct Manner {
     pub(crate) dont_wait: bool,
     /// The option that has its timeout.
     pub(crate) timeout: Timeout,
+    /// It is a cancellation point (pthreads(7)).
+    is_point: bool,
 }
 
 impl Manner {
-    pub(crate) const RECEIVING: Self = Self { dont_wait: false, timeout: Timeout::Recv };
-    pub(crate) const SENDING: Self = Self { dont_wait: false, timeout: Timeout::Send };
+    pub(crate) const RECEIVING: Self = Self { dont_wait: false, timeout: Timeout::Recv, is_point: true };
+    pub(crate) const SENDING: Self = Self { dont_wait: false, timeout: Timeout::Send, is_point: true };
+    /// That of calls in which no thread is cancelled.
+    pub(crate) const WHOLE: Self = Self { is_point: false, ..Self::SENDING };
 
     pub(crate) fn with_flags(self, flags: c_int) -> Self {
         Self { dont_wait: flags & libc::MSG_DONTWAIT != 0, ..self }
@@ -52,7 +56,11 @@ pub(crate) fn serve<T>(
         return if descriptors::is_library(number) { Outcome::Done(Err(Errno::BADF)) } else { Outcome::Real };
     }
     loop {
-        cancellation::point();
+        if manner.is_point {
+            cancellation::point();
+        } else {
+            cancellation::put_off();
+        }
         let (answer, may_restart) = {
             let _inside = Inside::enter();
             let Some(description) = descriptors::find(number) else { return Outcome::Real };

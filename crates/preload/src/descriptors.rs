@@ -105,10 +105,16 @@ pub(crate) fn is_ours_to_use(number: c_int) -> bool {
     }
 }
 
+/// Returns whether a number is the kernel's alone.
+#[inline]
+pub(crate) fn is_of_kernel(number: c_int) -> bool {
+    state(number) == State::Kernel
+}
+
 /// Returns whether a number is one of the library's own descriptors, and the caller is the program.
 #[inline]
 pub(crate) fn is_library(number: c_int) -> bool {
-    own_descriptors::is_own(number) && !Inside::is_entered() && !own_descriptors::is_own_thread()
+    own_descriptors::is_own(number) && !Inside::is_entered()
 }
 
 /// The open file description of a number, if it is ours.

@@ -37,6 +37,8 @@ pub(crate) enum Cause {
     Option,
     /// A request of ioctl(2) that the kernel alone answers.
     Request,
+    /// getsockname(2) that does not wait until there is a port.
+    Unnamed,
     /// O_ASYNC: the kernel raises the signals.
     Signals,
     /// fdopen(3), dprintf(3).
@@ -66,6 +68,7 @@ impl fmt::Display for Cause {
             Self::Splice => "the program splices it",
             Self::Option => "the program has set an option that the kernel alone has",
             Self::Request => "the program asks for what the kernel alone knows",
+            Self::Unnamed => "the program asks for its port before it has one, and does not wait",
             Self::Signals => "the program asks for signals of it (O_ASYNC)",
             Self::Stdio => "the program reads or writes it by stdio",
             Self::Asynchronous => "the program reads or writes it asynchronously",
@@ -245,6 +248,7 @@ fn begin(engine: &Shared, number: c_int, description: &Arc<Description>, cause: 
     let twin = twin_of(stream, number)?;
     if !stream.is_connected() {
         // Nobody has seen data of it: the kernel begins anew.
+        engine.report_change(|| format!("descriptor {number}: to the kernel: {cause}"));
         accelerate::settle(twin.as_raw_fd(), description);
         return Ok(None);
     }

@@ -5,9 +5,10 @@
 //!   C's arguments into slices and values.
 //! * `call` takes a call on a descriptor of ours into the safe modules and back. `descriptors` knows which numbers are ours,
 //!   `description` what is behind them, `watchers` who waits for it.
-//! * `accelerate` begins connections and listeners past the kernel, `stream`, `listener` and `datagram` serve them, `handover` gives them to the
-//!   kernel. `poll` and `select` wait for several descriptors, of ours and of the kernel.
-//! * `status` shows what becomes of each socket (`sidestep ps`).
+//! * `pending` knows the sockets that have not begun, `accelerate` begins connections and listeners past the kernel, `stream`, `listener` and `datagram` serve them, `handover` gives them to the
+//!   kernel. `poll` and `select` wait for several descriptors, of ours and of the kernel,
+//!   `highest` bounds the latter's sets.
+//! * `stdio` knows the descriptors that streams of stdio have, `status` shows what becomes of each socket (`sidestep ps`).
 //! * `engine` is the one engine of the process, `signals` marks the threads that are in it and defers their signals.
 //! * `process` knows the process that tables and engine belong to, and begins forked children, `per_process` has the values that they make
 //!   anew, `inherited` the numbers that they have from their parents.
@@ -15,6 +16,7 @@
 mod accelerate;
 mod address;
 mod answer;
+mod bits;
 mod boundary;
 mod call;
 mod datagram;
@@ -25,9 +27,11 @@ mod environment;
 mod epoll;
 mod errno;
 mod handover;
+mod highest;
 mod inherit;
 mod inherited;
 mod listener;
+mod pending;
 mod per_process;
 mod poll;
 mod process;
@@ -35,6 +39,7 @@ mod report;
 mod select;
 mod signals;
 mod status;
+mod stdio;
 mod stream;
 mod symbol;
 mod table;

@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
 use sidestep_socket::{Engine, Path};
+use sidestep_sys::accept_ring::AcceptRing;
 use sidestep_sys::socket::listen_backlog;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -38,7 +39,13 @@ pub(crate) struct Listener {
     inherited: Mutex<Option<Inherited>>,
     /// The paths of both that were reported last: control may answer after listen(2) has returned.
     reported: Mutex<[Option<Path>; 2]>,
+    /// Held by the thread that takes a connection from the kernel's socket; the ring is made when it is first needed.
+    turn: Mutex<Turn>,
 }
+
+/// How connections are taken from a kernel's socket that other processes have, too.
+#[derive(Debug, Default)]
+pub(crate) struct Turn(Option<AcceptRing>);
 
 impl Listener {
     pub(crate) fn new(
@@ -64,6 +71,7 @@ impl Listener {
             is_shared,
             inherited,
             reported,
+            turn: Mutex::default(),
         }
     }
 
@@ -231,8 +239,25 @@ impl Listener {
     }
 
     /// Returns whether another process may have the socket.
-    fn may_be_others(&self) -> bool {
+    pub(crate) fn may_be_others(&self) -> bool {
         self.is_shared || self.birth.was_before_fork() || self.birth.was_before_start()
+    }
+
+    /// Waits until no other thread takes a connection from the kernel's socket.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, Turn> {
+        self.turn.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The ring that takes them without waiting; `None` where there is no io_uring.
+    pub(crate) fn ring<'a>(&self, turn: &'a mut Turn) -> Option<&'a mut AcceptRing> {
+        if turn.0.is_none() {
+            turn.0 = AcceptRing::new().ok();
+            if turn.0.is_none() {
+                let text = || "a listener: to the kernel: other processes have it, and there is no io_uring".to_owned();
+                self.engine.report_change(text);
+            }
+        }
+        turn.0.as_mut()
     }
 
     fn accept(&self, engine: &mut Engine) -> Option<TcpStream> {

@@ -5,7 +5,7 @@
 //! pointers are passed as named ones are.
 
 use crate::boundary::{
-    descriptors, epoll, namespaces, options, process, receive, send, sockets, stdio, system_calls, waiting,
+    accept, descriptors, epoll, namespaces, options, process, receive, send, sockets, stdio, system_calls, waiting,
 };
 use crate::signals::{self, calls, cancellation};
 use crate::symbol::{Absent, Symbol};
@@ -99,8 +99,8 @@ intercepted! {
         fn socketpair(family: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int = real::socketpair;
         fn bind(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::bind;
         fn listen(descriptor: c_int, backlog: c_int) -> c_int = sockets::listen;
-        fn accept(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = sockets::accept;
-        fn accept4(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = sockets::accept4;
+        fn accept(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int = accept::accept;
+        fn accept4(descriptor: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int = accept::accept4;
         fn connect(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::connect;
         fn __connect(descriptor: c_int, address: *const sockaddr, length: socklen_t) -> c_int = sockets::connect;
         fn shutdown(descriptor: c_int, how: c_int) -> c_int = sockets::shutdown;
@@ -241,6 +241,14 @@ intercepted! {
             pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void,
             arguments: *const *mut c_char, environment: *const *mut c_char,
         ) -> c_int = process::posix_spawnp;
+        fn pidfd_spawn(
+            process: *mut c_int, path: *const c_char, actions: *const c_void, attributes: *const c_void,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int = process::pidfd_spawn;
+        fn pidfd_spawnp(
+            process: *mut c_int, file: *const c_char, actions: *const c_void, attributes: *const c_void,
+            arguments: *const *mut c_char, environment: *const *mut c_char,
+        ) -> c_int = process::pidfd_spawnp;
         fn posix_spawn_file_actions_adddup2(actions: *mut c_void, descriptor: c_int, number: c_int) -> c_int
             = process::posix_spawn_file_actions_adddup2;
         fn daemon(stays: c_int, keeps: c_int) -> c_int = real::daemon;

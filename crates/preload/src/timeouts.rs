@@ -11,14 +11,14 @@ use std::time::Duration;
 pub(crate) struct Timeouts {
     receive: AtomicU64,
     send: AtomicU64,
+    /// Of two threads that set an option at once, the later one has the last look.
+    order: Mutex<()>,
 }
 
 impl Timeouts {
     /// Takes those of the twin.
     pub(crate) fn follow(&self, twin: BorrowedFd<'_>) {
-        // Of two threads that set an option at once, the later one has the last look.
-        static ORDER: Mutex<()> = Mutex::new(());
-        let _ordered = ORDER.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ordered = self.order.lock().unwrap_or_else(PoisonError::into_inner);
         self.receive.store(asked(twin, Timeout::Recv), Ordering::Relaxed);
         self.send.store(asked(twin, Timeout::Send), Ordering::Relaxed);
     }

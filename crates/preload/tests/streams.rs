@@ -77,6 +77,19 @@ fn a_connection_outlives_its_listener_at_a_port_of_the_kernels_choice() {
 }
 
 #[test]
+fn a_connection_that_does_not_wait_has_a_port_at_once() {
+    let Some(hosts) = Hosts::up() else { return };
+    let (ours, linux) = (hosts.ours(), hosts.linux());
+    let nobody_6 = linux.ipv6.expect("this kernel has IPv6").to_string().replace("::2", "::99");
+    let own_6 = ours.ipv6.expect("this kernel has IPv6").to_string();
+    for (nobody, own) in [("198.18.0.99".to_owned(), ours.ipv4.to_string()), (nobody_6, own_6)] {
+        let (out, told) = hosts.start_ours("named_at_once.py", &[&nobody, &own]).finish();
+        assert_eq!(out, "EINPROGRESS True True EALREADY\n", "{told}");
+        assert!(told.contains("the program asks for its port before it has one"), "{told}");
+    }
+}
+
+#[test]
 fn a_listener_of_both_families_is_accelerated_in_both() {
     let Some(hosts) = Hosts::up() else { return };
     let mut server = hosts.start_ours("dual_stack_server.py", &[]);

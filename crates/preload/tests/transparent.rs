@@ -97,4 +97,4 @@ const WANTED: &str = "socket socketpair bind listen accept accept4 connect shutd
     read write readv writev preadv2 pwritev2 send sendto sendmsg sendmmsg recv recvfrom recvmsg recvmmsg
     __read_chk __recv_chk __recvfrom_chk close close_range closefrom dup dup2 dup3 fcntl fcntl64 ioctl
     poll ppoll __poll_chk __ppoll_chk select pselect epoll_create epoll_create1 epoll_ctl epoll_wait epoll_pwait epoll_pwait2
-    sendfile sendfile64 splice fork posix_spawn posix_spawnp daemon execve execv execvp execvpe _exit sigaction signal";
+    sendfile sendfile64 splice fork posix_spawn posix_spawnp pidfd_spawn pidfd_spawnp daemon execve execv execvp execvpe _exit sigaction signal";

@@ -4,7 +4,7 @@ use crate::description::Description;
 use crate::descriptors::State;
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{descriptors, epoll, errno, handover, inherited, process, status};
+use crate::{descriptors, epoll, errno, handover, highest, inherited, pending, process, status, stdio};
 use libc::{c_int, c_uint, c_ulong};
 use rustix::io::Errno;
 use sidestep_sys::own_descriptors;
@@ -69,7 +69,7 @@ fn own_duplicate(number: c_int, command: c_int) -> Option<c_int> {
 }
 
 fn is_caller_library() -> bool {
-    Inside::is_entered() || own_descriptors::is_own_thread()
+    Inside::is_entered()
 }
 
 /// The answer to a call on a number of the library's: it is not open, as far as the program knows.
@@ -84,6 +84,7 @@ pub(crate) unsafe fn close(number: c_int) -> c_int {
     }
     forget(number);
     status::closed(number);
+    pending::forget(number);
     own_descriptors::forget(number);
     // SAFETY: close takes a plain value; the program answers for the number.
     unsafe { real::close(number) }
@@ -164,14 +165,19 @@ pub(crate) unsafe fn dup3(number: c_int, onto: c_int, flags: c_int) -> c_int {
 fn shared(number: c_int, new: c_int) -> c_int {
     if new >= 0 && new != number {
         status::duplicated(number, new);
+        pending::duplicated(number, new);
     }
     if new >= 0 && new != number && is_changed(number) {
         let _inside = Inside::enter();
         if let Some(description) = descriptors::find(number) {
             descriptors::insert(new, description);
+            stdio::leave(new);
         }
     } else if new >= 0 && new != number && is_foreign(number) {
         descriptors::set_state(new, descriptors::state(number));
+        if stdio::is_standard(new) {
+            descriptors::is_ours_to_use(new);
+        }
     }
     new
 }
@@ -204,6 +210,7 @@ fn replaced(number: c_int, onto: c_int, duplicate: impl FnOnce() -> c_int) -> c_
         }
         _ => {}
     }
+    highest::note_chosen(new);
     shared(number, new)
 }
 
@@ -239,7 +246,10 @@ pub(crate) unsafe fn fcntl64(number: c_int, command: c_int, argument: c_ulong) -
 fn changed(number: c_int, command: c_int, argument: c_ulong, result: c_int) -> c_int {
     match command {
         _ if result < 0 => result,
-        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => shared(number, result),
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
+            highest::note_chosen(result);
+            shared(number, result)
+        }
         libc::F_SETFL if descriptors::is_ours(number) => {
             set_nonblocking(number, argument as c_int & libc::O_NONBLOCK != 0);
             result
@@ -272,13 +282,17 @@ pub(crate) unsafe fn ioctl(number: c_int, request: c_ulong, argument: c_ulong) -
         let queued = description.as_ref().and_then(|description| description.queued());
         let place = argument as *mut c_int;
         if let Some(datagrams) = description.as_ref().and_then(|description| description.datagrams()) {
-            match (request, datagrams.next_length()) {
-                (libc::FIONREAD, Some(length)) if !place.is_null() => {
-                    // SAFETY: the request writes an int, for which the program gives the place.
-                    unsafe { place.write_unaligned(c_int::try_from(length).unwrap_or(c_int::MAX)) };
-                    return 0;
+            // SAFETY: the program has the number open during its call; a closed one gives an error.
+            let socket = unsafe { BorrowedFd::borrow_raw(number) };
+            match request {
+                libc::FIONREAD if !place.is_null() => {
+                    if let Some(length) = datagrams.next_length(socket) {
+                        // SAFETY: the request writes an int, for which the program gives the place.
+                        unsafe { place.write_unaligned(c_int::try_from(length).unwrap_or(c_int::MAX)) };
+                        return 0;
+                    }
                 }
-                (SIOCGSTAMP | SIOCGSTAMPNS, _) => handover::number_to_kernel_inside(number, handover::Cause::Request),
+                SIOCGSTAMP | SIOCGSTAMPNS => handover::number_to_kernel_inside(number, handover::Cause::Request),
                 _ => {}
             }
         }

@@ -78,6 +78,11 @@ pub(crate) unsafe fn epoll_ctl(set: c_int, operation: c_int, number: c_int, even
     if let Some(Kind::Listener(listener)) = description.as_ref().map(|description| &description.kind) {
         listener.note_waited();
     }
+    if description.is_none()
+        && let Some(result) = ours.control_disarmed(operation, number, interest)
+    {
+        return give(result.map(|()| 0));
+    }
     if description.as_ref().is_none_or(|description| description.twin_also_receives()) {
         let done = call();
         if done != 0 {

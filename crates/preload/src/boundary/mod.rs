@@ -3,12 +3,14 @@
 //!
 //! The safety contract of each is that of the C function of its name.
 
+pub(crate) mod accept;
 pub(crate) mod descriptors;
 pub(crate) mod epoll;
 pub(crate) mod namespaces;
 pub(crate) mod options;
 pub(crate) mod process;
 pub(crate) mod receive;
+mod rest;
 pub(crate) mod send;
 pub(crate) mod sockets;
 pub(crate) mod stdio;

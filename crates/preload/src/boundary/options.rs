@@ -6,7 +6,7 @@ use crate::datagram::{Follow, Membership};
 use crate::description::Kind;
 use crate::handover::Cause;
 use crate::signals::Inside;
-use crate::stream::{Stream, info, unfollowed};
+use crate::stream::{self, Stream, info, unfollowed};
 use crate::table::real;
 use crate::{accelerate, datagram, descriptors, errno, handover};
 use libc::{c_int, c_void, socklen_t};
@@ -21,7 +21,7 @@ pub(crate) unsafe fn getsockopt(
     value: *mut c_void,
     length: *mut socklen_t,
 ) -> c_int {
-    let outcome = serve(number, Manner::RECEIVING, |description, _| {
+    let outcome = serve(number, Manner::WHOLE, |description, _| {
         let stream = description.stream().ok_or(Stop::Kernel)?;
         if value.is_null() || length.is_null() {
             return Err(Stop::Kernel);
@@ -88,6 +88,9 @@ pub(crate) unsafe fn setsockopt(
 unsafe fn follow(number: c_int, (level, name): (c_int, c_int), value: *const c_void, length: socklen_t) {
     let is_ours = descriptors::is_ours(number);
     let effect = datagram::follow_of(level, name);
+    if (level, name) == (libc::IPPROTO_TCP, libc::TCP_CONGESTION) {
+        stream::note_congestion();
+    }
     let _inside = Inside::enter();
     if !is_ours && matches!(effect, Follow::Read | Follow::Kernel) {
         // SAFETY: the program has the number open during its call.
@@ -95,7 +98,7 @@ unsafe fn follow(number: c_int, (level, name): (c_int, c_int), value: *const c_v
         return;
     }
     let description = descriptors::find(number);
-    if level == libc::SOL_SOCKET {
+    if level == libc::SOL_SOCKET && TIMEOUTS.contains(&name) {
         description.iter().for_each(|description| description.follow_timeouts(number));
     }
     // SAFETY: the program has the number open during its call.
@@ -110,7 +113,7 @@ unsafe fn follow(number: c_int, (level, name): (c_int, c_int), value: *const c_v
         (Some(Kind::Stream(_)), _) if unfollowed::note(socket, (level, name)) => {
             handover::number_to_kernel_inside(number, Cause::Option);
         }
-        (Some(Kind::Stream(stream)), _) => accelerate::follow_options(number, stream),
+        (Some(Kind::Stream(stream)), _) => stream.follow_one(socket, (level, name)),
         (Some(Kind::Listener(listener)), _) => {
             unfollowed::note(socket, (level, name));
             accelerate::follow_listener(number, listener);
@@ -142,6 +145,9 @@ unsafe fn follow(number: c_int, (level, name): (c_int, c_int), value: *const c_v
         _ => {}
     }
 }
+
+/// SO_RCVTIMEO and SO_SNDTIMEO, and those of 64-bit times (asm-generic/socket.h).
+const TIMEOUTS: [c_int; 4] = [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO, 66, 67];
 
 /// Returns whether a socket is of datagrams.
 fn is_datagram(socket: BorrowedFd<'_>) -> bool {

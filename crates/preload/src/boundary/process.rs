@@ -210,6 +210,41 @@ pub(crate) unsafe fn posix_spawnp(
     unsafe { real::posix_spawnp(pid, file, actions, attributes, arguments, environment) }
 }
 
+/// pidfd_spawn(3) of glibc 2.39
+pub(crate) unsafe fn pidfd_spawn(
+    process: *mut c_int,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe { before_spawn(path, environment) };
+    // SAFETY: as the C function's.
+    of_spawn(unsafe { real::pidfd_spawn(process, path, actions, attributes, arguments, environment) })
+}
+
+/// pidfd_spawnp(3) of glibc 2.39
+pub(crate) unsafe fn pidfd_spawnp(
+    process: *mut c_int,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *mut c_char,
+    environment: *const *mut c_char,
+) -> c_int {
+    // SAFETY: as the C function's.
+    unsafe { before_spawn(file, environment) };
+    // SAFETY: as the C function's.
+    of_spawn(unsafe { real::pidfd_spawnp(process, file, actions, attributes, arguments, environment) })
+}
+
+/// The result is an errno. A C library without the function has -1.
+fn of_spawn(result: c_int) -> c_int {
+    if result < 0 { libc::ENOSYS } else { result }
+}
+
 /// The shell of system(3) and popen(3).
 const SHELL: &str = "/bin/sh";
 

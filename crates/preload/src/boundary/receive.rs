@@ -1,6 +1,7 @@
 //! read(2), recv(2) and their kin.
 
 use crate::answer::{Answer, Stop};
+use crate::boundary::rest;
 use crate::boundary::waiting::{deadline, duration};
 use crate::call::{Manner, Outcome, give, serve};
 use crate::datagram::Call;
@@ -50,7 +51,8 @@ fn of_vector(vector: &[iovec]) -> msghdr {
 /// # Safety
 /// The message is valid: its buffers for writes, and nobody else's.
 unsafe fn receive_into(number: c_int, message: &mut msghdr, flags: c_int) -> Outcome<ssize_t> {
-    serve(number, Manner::RECEIVING.with_flags(flags), |description, waiting| {
+    let mut done = 0;
+    let outcome = serve(number, Manner::RECEIVING.with_flags(flags), |description, waiting| {
         // SAFETY: the caller promises it.
         let vector = unsafe { list(message.msg_iov, message.msg_iovlen) }?;
         match &description.kind {
@@ -61,7 +63,7 @@ unsafe fn receive_into(number: c_int, message: &mut msghdr, flags: c_int) -> Out
                 let how = how(flags)?;
                 // SAFETY: as above. What is discarded is not written.
                 let mut into = unsafe { if how.discard { Scatter::discarding(vector) } else { Scatter::new(vector) } }?;
-                let count = stream.receive(&mut into, how, waiting)?;
+                let count = stream.receive(&mut into, how, &mut done, waiting)?;
                 (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
                 Ok(count as ssize_t)
             }
@@ -72,9 +74,21 @@ unsafe fn receive_into(number: c_int, message: &mut msghdr, flags: c_int) -> Out
                 // SAFETY: the caller promises it.
                 Ok(unsafe { datagrams.receive(&call, message, waiting) }? as ssize_t)
             }
-            Kind::Listener(_) | Kind::Epoll(_) => Err(Errno::NOTCONN.into()),
+            Kind::Listener(_) => Err(Errno::NOTCONN.into()),
+            // Its set is the kernel's, too, which refuses it.
+            Kind::Epoll(_) => Err(Stop::Kernel),
         }
-    })
+    });
+    // What was looked at is still unread.
+    if let (Outcome::Real, 1.., 0) = (&outcome, done, flags & libc::MSG_PEEK) {
+        (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+        // SAFETY: the caller promises the buffers, and the list was read before.
+        return Outcome::Done(Ok(unsafe {
+            let vector = std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen);
+            rest::receive(number, vector, flags, done)
+        }));
+    }
+    outcome
 }
 
 pub(crate) unsafe fn read(number: c_int, buffer: *mut c_void, length: size_t) -> ssize_t {
@@ -264,12 +278,21 @@ pub(crate) unsafe fn recvmmsg(
 }
 
 /// Returns whether a number is of a socket of UDP that is ours.
-pub(super) fn is_datagrams(number: c_int) -> bool {
+fn is_datagrams(number: c_int) -> bool {
     if Inside::is_entered() {
         return false;
     }
     let _inside = Inside::enter();
     descriptors::find(number).is_some_and(|description| description.datagrams().is_some())
+}
+
+/// Returns whether a number is of a connection that is ours.
+pub(super) fn is_stream(number: c_int) -> bool {
+    if Inside::is_entered() {
+        return false;
+    }
+    let _inside = Inside::enter();
+    descriptors::find(number).is_some_and(|description| description.stream().is_some())
 }
 
 /// # Safety

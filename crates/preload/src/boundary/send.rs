@@ -1,40 +1,49 @@
 //! write(2), send(2), sendfile(2) and their kin.
 
 use crate::answer::Stop;
-use crate::boundary::receive::is_datagrams;
+use crate::boundary::receive::is_stream;
+use crate::boundary::rest;
 use crate::call::{Manner, Outcome, give, serve};
 use crate::datagram;
+use crate::description::Kind;
 use crate::errno;
 use crate::stream::Send;
 use crate::table::real;
 use crate::vectors::{Gather, VECTORS_MAX, list, single};
 use libc::{c_int, c_uint, c_void, iovec, loff_t, mmsghdr, msghdr, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use rustix::io::Errno;
+use std::os::fd::BorrowedFd;
 
 /// Bytes that sendfile(2) copies at a time.
 const COPIED_BYTES: usize = 65_536;
 
 /// # Safety
 /// The buffers are valid for reads.
-unsafe fn send_list(number: c_int, vector: &[iovec], flags: c_int) -> Outcome<ssize_t> {
+unsafe fn send_list(number: c_int, vector: &[iovec], flags: c_int, manner: Manner) -> Outcome<ssize_t> {
     // SAFETY: the struct is integers and pointers.
     let mut message: msghdr = unsafe { std::mem::zeroed() };
     (message.msg_iov, message.msg_iovlen) = (vector.as_ptr().cast_mut(), vector.len() as _);
     // SAFETY: as the caller's.
-    unsafe { send_message(number, &message, flags) }
+    unsafe { send_message(number, &message, flags, manner) }
 }
 
 /// Sends a message. The name is for datagrams alone; a connected socket of TCP ignores it.
 ///
 /// # Safety
 /// The message is valid, and its buffers for reads.
-unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int) -> Outcome<ssize_t> {
-    let outcome = serve(number, Manner::SENDING.with_flags(flags), |description, waiting| {
+unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int, manner: Manner) -> Outcome<ssize_t> {
+    let mut done = 0;
+    let outcome = serve(number, manner.with_flags(flags), |description, waiting| {
         if let Some(datagrams) = description.datagrams() {
             // SAFETY: the caller promises it.
             return Ok(unsafe { datagrams.send(message, flags) }? as ssize_t);
         }
-        let Some(stream) = description.stream() else { return Err(Errno::PIPE.into()) };
+        let stream = match &description.kind {
+            Kind::Stream(stream) => stream,
+            Kind::Listener(_) | Kind::Datagrams(_) => return Err(Errno::PIPE.into()),
+            // Its set is the kernel's, too, which refuses it.
+            Kind::Epoll(_) => return Err(Stop::Kernel),
+        };
         if flags & libc::MSG_OOB != 0 {
             // Urgent data is the kernel's.
             crate::handover::give_to_kernel(description, crate::handover::Cause::Urgent)?;
@@ -42,8 +51,15 @@ unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int) -> Outcome
         }
         // SAFETY: the caller promises it.
         let from = unsafe { Gather::new(list(message.msg_iov, message.msg_iovlen)?) }?;
-        Ok(stream.send(from, Send { more: flags & libc::MSG_MORE != 0 }, waiting)? as ssize_t)
+        Ok(stream.send(from, Send { more: flags & libc::MSG_MORE != 0 }, &mut done, waiting)? as ssize_t)
     });
+    if let (Outcome::Real, 1..) = (&outcome, done) {
+        // SAFETY: the caller promises the buffers, and the list was read before.
+        return Outcome::Done(Ok(unsafe {
+            let vector = std::slice::from_raw_parts(message.msg_iov, message.msg_iovlen);
+            rest::send(number, vector, flags, done)
+        }));
+    }
     if let (Outcome::Done(Err(Errno::PIPE)), 0) = (&outcome, flags & libc::MSG_NOSIGNAL) {
         // SAFETY: a signal to this very thread, as the kernel sends it (sk_stream_error, linux/net/core/stream.c).
         unsafe { libc::raise(libc::SIGPIPE) };
@@ -53,7 +69,9 @@ unsafe fn send_message(number: c_int, message: &msghdr, flags: c_int) -> Outcome
 
 pub(crate) unsafe fn write(number: c_int, buffer: *const c_void, length: size_t) -> ssize_t {
     // SAFETY: as the C function's.
-    unsafe { give(send_list(number, &single(buffer, length), 0), || real::write(number, buffer, length)) }
+    unsafe {
+        give(send_list(number, &single(buffer, length), 0, Manner::SENDING), || real::write(number, buffer, length))
+    }
 }
 
 pub(crate) unsafe fn writev(number: c_int, vector: *const iovec, count: c_int) -> ssize_t {
@@ -67,7 +85,7 @@ unsafe fn send_vector(number: c_int, vector: *const iovec, count: c_int, flags: 
     // SAFETY: the caller promises it.
     match usize::try_from(count).map_err(|_| Errno::INVAL.into()).and_then(|count| unsafe { list(vector, count) }) {
         // SAFETY: as above.
-        Ok(vector) => unsafe { send_list(number, vector, flags) },
+        Ok(vector) => unsafe { send_list(number, vector, flags, Manner::SENDING) },
         // The kernel refuses it, too.
         Err(_) => Outcome::Real,
     }
@@ -94,7 +112,11 @@ pub(crate) unsafe fn pwritev2(
 
 pub(crate) unsafe fn send(number: c_int, buffer: *const c_void, length: size_t, flags: c_int) -> ssize_t {
     // SAFETY: as the C function's.
-    unsafe { give(send_list(number, &single(buffer, length), flags), || real::send(number, buffer, length, flags)) }
+    unsafe {
+        give(send_list(number, &single(buffer, length), flags, Manner::SENDING), || {
+            real::send(number, buffer, length, flags)
+        })
+    }
 }
 
 pub(crate) unsafe fn sendto(
@@ -113,7 +135,7 @@ pub(crate) unsafe fn sendto(
     (message.msg_name, message.msg_namelen) = (address.cast_mut().cast(), address_length);
     // SAFETY: as the C function's.
     unsafe {
-        give(send_message(number, &message, flags), || {
+        give(send_message(number, &message, flags, Manner::SENDING), || {
             real::sendto(number, buffer, length, flags, address, address_length)
         })
     }
@@ -136,7 +158,7 @@ pub(crate) unsafe fn sendmsg(number: c_int, message: *const msghdr, flags: c_int
     // SAFETY: it is not null, so valid, as is the list that it names.
     match unsafe { list((*message).msg_iov, (*message).msg_iovlen) } {
         // SAFETY: the caller promises the buffers.
-        Ok(_) => give(unsafe { send_message(number, &*message, flags) }, real),
+        Ok(_) => give(unsafe { send_message(number, &*message, flags, Manner::SENDING) }, real),
         Err(_) => real(),
     }
 }
@@ -193,7 +215,7 @@ unsafe fn send_datagrams(number: c_int, messages: &mut [mmsghdr], flags: c_int) 
 
 /// sendfile(2) by a copy: what the connection does not take is not taken from the file.
 pub(crate) unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t {
-    if !crate::descriptors::is_ours_to_use(out) || is_datagrams(out) {
+    if !crate::descriptors::is_ours_to_use(out) || !is_stream(out) {
         // SAFETY: as the C function's.
         return unsafe { real::sendfile(out, from, offset, count) };
     }
@@ -210,6 +232,9 @@ pub(crate) unsafe fn sendfile(out: c_int, from: c_int, offset: *mut off_t, count
     }
     // SAFETY: as the C function's.
     let sent = unsafe { copy(out, from, start, count) };
+    if sent > 0 && (sent as usize) < count {
+        errno::preserve(|| end_more(out));
+    }
     if sent > 0 {
         // SAFETY: it is null, or valid.
         match unsafe { offset.as_mut() } {
@@ -228,24 +253,40 @@ unsafe fn copy(out: c_int, from: c_int, start: off_t, count: size_t) -> ssize_t 
     let mut sum: ssize_t = 0;
     while (sum as usize) < count {
         let part = buffer.len().min(count - sum as usize);
-        // SAFETY: the buffer has `part` bytes.
-        let read = unsafe { libc::pread(from, buffer.as_mut_ptr().cast(), part, start + sum as off_t) };
-        if read <= 0 {
-            return if sum > 0 { sum } else { read };
-        }
-        let is_last = sum as usize + read as usize >= count;
+        // SAFETY: the program has the number open during its call; a closed one gives an error.
+        let file = unsafe { BorrowedFd::borrow_raw(from) };
+        // By the system call: the C library's function is a cancellation point.
+        let read = match rustix::io::pread(file, &mut buffer[..part], (start + sum as off_t) as u64) {
+            Ok(0) => return sum,
+            Ok(read) => read,
+            Err(_) if sum > 0 => return sum,
+            Err(error) => {
+                errno::set(error);
+                return -1;
+            }
+        };
+        let is_last = sum as usize + read >= count;
         let flags = if is_last { 0 } else { libc::MSG_MORE };
+        let part = single(buffer.as_ptr().cast(), read);
         // SAFETY: the buffer has `read` bytes.
-        let sent = unsafe { send(out, buffer.as_ptr().cast(), read as usize, flags) };
+        let sent = give(unsafe { send_list(out, &part, flags, Manner::WHOLE) }, || unsafe {
+            real::send(out, part[0].iov_base, part[0].iov_len, flags)
+        });
         if sent < 0 {
             return if sum > 0 { sum } else { -1 };
         }
         sum += sent;
-        if sent < read {
+        if (sent as usize) < read {
             break;
         }
     }
     sum
+}
+
+/// No more data follows, as the file has ended before the count: what is held back leaves.
+fn end_more(out: c_int) {
+    // SAFETY: no bytes are read. It waits for nothing.
+    let _ = unsafe { send_list(out, &[], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL, Manner::WHOLE) };
 }
 
 /// splice(2) of a connection of ours: the kernel gets the connection, if it can.

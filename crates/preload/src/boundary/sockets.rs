@@ -7,11 +7,10 @@ use crate::call::{Manner, Outcome, give, serve};
 use crate::description::{Description, Kind};
 use crate::signals::Inside;
 use crate::table::real;
-use crate::{accelerate, datagram, descriptors, engine, errno, handover, status};
+use crate::{accelerate, datagram, descriptors, engine, errno, handover, pending, status};
 use libc::{c_int, msghdr, sockaddr, socklen_t};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
-use sidestep_socket::tcp::{Shutdown, TcpStream};
+use sidestep_socket::tcp::Shutdown;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -26,8 +25,10 @@ pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_in
     let number = note_own(unsafe { real::socket(family, kind, protocol) });
     if number >= 0 && !Inside::is_entered() {
         let is_datagram = kind & !(libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC) == libc::SOCK_DGRAM;
-        datagram::made(number, is_datagram && [libc::AF_INET, libc::AF_INET6].contains(&family));
+        let is_internet = [libc::AF_INET, libc::AF_INET6].contains(&family);
+        datagram::made(number, is_datagram && is_internet);
         let _inside = Inside::enter();
+        pending::made(number, is_internet);
         status::socket_made(number, family, kind);
     }
     number
@@ -36,7 +37,7 @@ pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_in
 pub(crate) unsafe fn bind(number: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: as the C function's.
     let local = unsafe { address::read(address, length) };
-    let refused = serve(number, Manner::SENDING, |description, _| match (local, description.stream()) {
+    let refused = serve(number, Manner::WHOLE, |description, _| match (local, description.stream()) {
         (Some(local), Some(_)) => Err(accelerate::refusal_of_bind(number, local)),
         // The kernel's answer is the right one.
         _ => Err::<c_int, _>(Stop::Kernel),
@@ -128,7 +129,7 @@ fn begin(number: c_int, remote: SocketAddr) -> bool {
 }
 
 pub(crate) unsafe fn listen(number: c_int, backlog: c_int) -> c_int {
-    let refused = serve(number, Manner::SENDING, |description, _| match &description.kind {
+    let refused = serve(number, Manner::WHOLE, |description, _| match &description.kind {
         Kind::Stream(stream) if !stream.has_ended() => Err::<c_int, _>(Errno::INVAL.into()),
         Kind::Stream(_) => dissolve(description),
         _ => Err(Stop::Kernel),
@@ -148,106 +149,20 @@ unsafe fn begin_listening(number: c_int, backlog: c_int) -> c_int {
     }
     // SAFETY: listen takes plain values.
     let result = unsafe { real::listen(number, backlog) };
+    pending::forget(number);
     if !Inside::is_entered() && descriptors::is_ours(number) {
         let _inside = Inside::enter();
         match result {
             0 => accelerate::follow_backlog(number),
-            _ if !was_ours => drop(descriptors::remove(number)),
+            _ if !was_ours => descriptors::find(number).iter().for_each(descriptors::release),
             _ => {}
         }
     }
     result
 }
 
-pub(crate) unsafe fn accept(number: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
-    // SAFETY: as the C function's.
-    unsafe {
-        give(accept_next(number, address, length, 0), || by_kernel(number, real::accept(number, address, length)))
-    }
-}
-
-pub(crate) unsafe fn accept4(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int {
-    // SAFETY: as the C function's.
-    unsafe {
-        give(accept_next(number, address, length, flags), || {
-            by_kernel(number, real::accept4(number, address, length, flags))
-        })
-    }
-}
-
-/// A connection that the kernel's socket has accepted.
-fn by_kernel(listening: c_int, number: c_int) -> c_int {
-    if number >= 0 && !Inside::is_entered() {
-        let _inside = Inside::enter();
-        status::accepted_by_kernel(listening, number);
-    }
-    number
-}
-
-/// # Safety
-/// As accept4(2).
-unsafe fn accept_next(number: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> Outcome<c_int> {
-    if flags & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) != 0 {
-        return Outcome::Real;
-    }
-    accelerate::is_ours_to_wait(number);
-    serve(number, Manner::RECEIVING, |description, waiting| {
-        // A connection does not listen: the twin's answer is the right one.
-        let Kind::Listener(listener) = &description.kind else { return Err(Stop::Kernel) };
-        if !address.is_null() {
-            // SAFETY: as the C function's.
-            unsafe { address::check(address, length) }?;
-        }
-        // SAFETY: the number is open as long as the program leaves it open; a closed one gives an error.
-        let twin = unsafe { BorrowedFd::borrow_raw(number) };
-        loop {
-            if let Some(stream) = listener.engine().with_polled(|engine| listener.next(engine)) {
-                // SAFETY: as the C function's.
-                return unsafe { give_connection(number, listener, stream, (address, length), flags) };
-            }
-            if has_connection(twin) || waiting.is_nonblocking() {
-                return Err(Stop::Kernel);
-            }
-            listener.wait(twin, waiting)?;
-        }
-    })
-}
-
-/// Returns whether the kernel's socket has a connection to accept.
-fn has_connection(twin: BorrowedFd<'_>) -> bool {
-    let mut asked = [PollFd::new(&twin, PollFlags::IN)];
-    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    rustix::event::poll(&mut asked, Some(&now)).is_ok_and(|count| count != 0)
-}
-
-/// Gives the program an accepted connection, with a kernel socket of its own as the descriptor.
-///
-/// # Safety
-/// As accept4(2).
-unsafe fn give_connection(
-    number: c_int,
-    listener: &crate::listener::Listener,
-    stream: TcpStream,
-    (address, length): (*mut sockaddr, *mut socklen_t),
-    flags: c_int,
-) -> Answer<c_int> {
-    let family = if listener.is_ipv6 { libc::AF_INET6 } else { libc::AF_INET };
-    // SAFETY: socket takes plain values.
-    let accepted = unsafe { real::socket(family, libc::SOCK_STREAM | flags, 0) };
-    if accepted < 0 {
-        listener.put_back(stream);
-        return Err(errno::last().into());
-    }
-    let remote = accelerate::accepted(number, accepted, listener, stream, flags & libc::SOCK_NONBLOCK != 0);
-    if let Some(remote) = remote {
-        // SAFETY: as the C function's.
-        unsafe { address::write(remote, address, length) };
-    }
-    Ok(accepted)
-}
-
 pub(crate) unsafe fn shutdown(number: c_int, how: c_int) -> c_int {
-    let outcome = serve(number, Manner::SENDING, |description, _| {
+    let outcome = serve(number, Manner::WHOLE, |description, _| {
         let direction = match how {
             libc::SHUT_RD => Shutdown::Read,
             libc::SHUT_WR => Shutdown::Write,
@@ -292,10 +207,16 @@ enum End {
 /// # Safety
 /// As getsockname(2).
 unsafe fn name_end(number: c_int, address: *mut sockaddr, length: *mut socklen_t, end: End) -> Outcome<c_int> {
-    serve(number, Manner::SENDING, |description, waiting| {
+    serve(number, Manner::WHOLE, |description, waiting| {
         let stream = description.stream().ok_or(Stop::Kernel)?;
         let (local, remote) = match end {
-            End::Local => stream.named_ends(waiting).ok_or(Stop::Kernel)?,
+            End::Local => {
+                if waiting.is_nonblocking() && stream.has_no_port() {
+                    // The kernel makes the connection, and knows its port at once.
+                    handover::number_to_kernel_inside(number, handover::Cause::Unnamed);
+                }
+                stream.named_ends(waiting).ok_or(Stop::Kernel)?
+            }
             End::Remote if !stream.has_peer() => return Err(Errno::NOTCONN.into()),
             End::Remote => stream.ends().ok_or(Stop::Kernel)?,
         };
@@ -323,7 +244,9 @@ pub(crate) unsafe fn before_passing(message: &msghdr) {
                 let bytes = (*header).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
                 let numbers = libc::CMSG_DATA(header).cast::<c_int>();
                 for place in 0..bytes / size_of::<c_int>() {
-                    handover::number_to_kernel(numbers.add(place).read_unaligned(), handover::Cause::Passed);
+                    let number = numbers.add(place).read_unaligned();
+                    handover::number_to_kernel(number, handover::Cause::Passed);
+                    pending::shared(number);
                 }
             }
             header = libc::CMSG_NXTHDR(message, header);

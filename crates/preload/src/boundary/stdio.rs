@@ -2,12 +2,14 @@
 //! dprintf(3), POSIX asynchronous I/O. What they are given is the kernel's before.
 
 use crate::handover::{Cause, number_to_kernel};
+use crate::stdio;
 use crate::symbol::{Absent, Symbol};
 use crate::table::real;
 use libc::{FILE, aiocb, c_char, c_int, c_void, sigevent};
 
 pub(crate) unsafe fn fdopen(number: c_int, mode: *const c_char) -> *mut FILE {
     number_to_kernel(number, Cause::Stdio);
+    stdio::note_stream(number);
     // SAFETY: as the C function's.
     unsafe { real::fdopen(number, mode) }
 }

@@ -1,7 +1,7 @@
 //! syscall(2): calls that a program makes by their numbers are served as those by their names are. Numbers of descriptors that are the
 //! kernel's go to it as they are.
 
-use crate::boundary::{descriptors, epoll, namespaces, options, process, receive, send, sockets, waiting};
+use crate::boundary::{accept, descriptors, epoll, namespaces, options, process, receive, send, sockets, waiting};
 use crate::handover::{self, Cause};
 use crate::table::real;
 use libc::{c_int, c_long, c_uint, c_ulong, c_void, iocb, sigset_t};
@@ -91,8 +91,8 @@ unsafe fn about_socket(call: c_long, words: &Words) -> Option<c_long> {
     // SAFETY: the caller promises it.
     let result = unsafe {
         match call {
-            libc::SYS_accept => sockets::accept(number, b as *mut _, c as *mut _),
-            libc::SYS_accept4 => sockets::accept4(number, b as *mut _, c as *mut _, d as c_int),
+            libc::SYS_accept => accept::accept(number, b as *mut _, c as *mut _),
+            libc::SYS_accept4 => accept::accept4(number, b as *mut _, c as *mut _, d as c_int),
             libc::SYS_shutdown => sockets::shutdown(number, b as c_int),
             libc::SYS_getsockname => sockets::getsockname(number, b as *mut _, c as *mut _),
             libc::SYS_getpeername => sockets::getpeername(number, b as *mut _, c as *mut _),

@@ -3,7 +3,7 @@
 use crate::select::Sets;
 use crate::signals::{Inside, cancellation, has_handled, with_mask};
 use crate::table::real;
-use crate::{engine, errno, poll as list_of};
+use crate::{engine, errno, highest, poll as list_of};
 use libc::{c_int, fd_set, nfds_t, pollfd, sigset_t, size_t, timespec, timeval};
 use rustix::io::Errno;
 use std::ptr::null;
@@ -174,6 +174,7 @@ pub(crate) unsafe fn select(
     exceptional: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    let count = if Inside::is_entered() { count } else { highest::clamp(count) };
     // SAFETY: as the C function's.
     let Some((count, sets)) = (unsafe { ours_of_sets(count, [readable, writable, exceptional]) }) else {
         // SAFETY: as the C function's.
@@ -207,6 +208,7 @@ pub(crate) unsafe fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    let count = if Inside::is_entered() { count } else { highest::clamp(count) };
     // SAFETY: as the C function's.
     let Some((count, sets)) = (unsafe { ours_of_sets(count, [readable, writable, exceptional]) }) else {
         // SAFETY: as the C function's.

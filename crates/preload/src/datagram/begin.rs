@@ -5,6 +5,7 @@ use crate::description::{Description, Kind};
 use crate::engine::{self, Shared};
 use crate::environment;
 use crate::status::{self, Why};
+use crate::stdio;
 use crate::watchers::Watchers;
 use libc::c_int;
 use rustix::fs::{OFlags, fcntl_getfl};
@@ -71,8 +72,10 @@ pub(crate) fn begin(number: c_int) {
     let socket = unsafe { BorrowedFd::borrow_raw(number) };
     let Some(is_ipv6) = family(socket) else { return };
     let (Some(local), peer) = (local_of(socket).filter(|local| local.port() != 0), peer_of(socket)) else { return };
+    let why = stdio::why_kernel(number, socket);
     let told = early::take(socket);
     let engine = match engine_for(socket, local, peer) {
+        Ok(_) if let Some(why) = why => return status::by_kernel(number, SocketKind::UdpSocket, why),
         Ok(_) if told.is_odd || raises_signals(socket) => Err(Reason::NotWanted),
         engine => engine,
     };

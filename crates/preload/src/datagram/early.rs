@@ -1,20 +1,20 @@
 //! What the kernel does not tell of a socket later: that it was just made, the groups that it has joined, options without a getter.
 
 use super::Membership;
-use crate::descriptors::NUMBERS_MAX;
+use crate::bits::Bits;
 use crate::per_process::PerProcess;
+use crate::status::Why;
 use libc::c_int;
 use rustix::net::sockopt::socket_cookie;
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
 /// Sockets remembered that have not begun: more than a program prepares at a time. Then the memory is emptied, and they are the kernel's.
 const SOCKETS_MAX: usize = 4096;
 
-/// Bit by number: a socket of UDP that was made and neither bound, connected nor sent from.
-static FRESH: [AtomicU64; NUMBERS_MAX / 64] = [const { AtomicU64::new(0) }; NUMBERS_MAX / 64];
+/// Sockets of UDP that were made and neither bound, connected nor sent from.
+static FRESH: Bits = Bits::new();
 
 /// What a socket was told before it began.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +22,8 @@ pub(crate) struct Early {
     pub(crate) memberships: Vec<Membership>,
     /// It has an option that we do not follow, and that cannot be read.
     pub(crate) is_odd: bool,
+    /// The reason why it is the kernel's.
+    pub(crate) why: Option<Why>,
     /// The interface of IP_MULTICAST_IF, where it was given by its number; 0 where the kernel tells it.
     pub(crate) multicast_interface: u32,
 }
@@ -31,19 +33,17 @@ static TOLD: PerProcess<Mutex<HashMap<u64, Early>>> = PerProcess::new();
 
 /// A number was given to a new socket.
 pub(crate) fn made(number: c_int, is_udp: bool) {
-    let Some((word, bit)) = place(number) else { return };
     if is_udp {
-        word.fetch_or(bit, Ordering::Relaxed);
-    } else if word.load(Ordering::Relaxed) & bit != 0 {
-        word.fetch_and(!bit, Ordering::Relaxed);
+        FRESH.insert(number);
+    } else {
+        FRESH.remove(number);
     }
 }
 
 /// Returns whether a number may be a socket that was just made, once.
 #[inline]
 pub(super) fn take_fresh(number: c_int) -> bool {
-    let Some((word, bit)) = place(number) else { return false };
-    word.load(Ordering::Relaxed) & bit != 0 && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    FRESH.remove(number)
 }
 
 /// Remembers what a socket is told.
@@ -62,6 +62,13 @@ pub(crate) fn is_told_odd(socket: BorrowedFd<'_>) -> bool {
     !told.is_empty() && socket_cookie(socket).is_ok_and(|cookie| told.get(&cookie).is_some_and(|early| early.is_odd))
 }
 
+/// The reason why a socket is the kernel's that has not begun.
+pub(crate) fn why_kernel(socket: BorrowedFd<'_>) -> Option<Why> {
+    let told = told();
+    let of_cookie = |cookie| told.get(&cookie).and_then(|early| early.why);
+    if told.is_empty() { None } else { socket_cookie(socket).ok().and_then(of_cookie) }
+}
+
 /// Takes what a socket was told.
 pub(super) fn take(socket: BorrowedFd<'_>) -> Early {
     let mut told = told();
@@ -78,12 +85,6 @@ pub(crate) fn renew() {
     }
 }
 
-#[inline]
-fn place(number: c_int) -> Option<(&'static AtomicU64, u64)> {
-    let number = usize::try_from(number).ok()?;
-    Some((FRESH.get(number / 64)?, 1 << (number % 64)))
-}
-
 fn told() -> MutexGuard<'static, HashMap<u64, Early>> {
     TOLD.get().lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -91,6 +92,7 @@ fn told() -> MutexGuard<'static, HashMap<u64, Early>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::descriptors::NUMBERS_MAX;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
 

@@ -15,7 +15,7 @@ mod send;
 mod sharing;
 
 pub(crate) use begin::{before_connect, before_send, begin, peer_of};
-pub(crate) use early::{is_told_odd, made, remember, renew};
+pub(crate) use early::{is_told_odd, made, remember, renew, why_kernel};
 pub(crate) use groups::{Membership, multicast_interface};
 pub(crate) use options::{Follow, follow_of, has_length, int};
 pub(crate) use receive::Call;
@@ -23,11 +23,12 @@ pub(crate) use receive::Call;
 use crate::engine::Shared;
 use options::Wanted;
 use rustix::event::PollFlags;
+use rustix::io::ioctl_fionread;
 use sidestep_socket::{Engine, Handle, Path, Reason};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 /// A UDP socket past the kernel.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub(crate) struct Datagrams {
     wanted: Wanted,
     /// Receiving calls that the engine has served since the program's own socket was asked.
     turns: AtomicU32,
+    /// The [`Side`] of the datagram that was looked at: the next one to be received.
+    looked_at: AtomicU8,
     /// The program's own socket may have an error to tell.
     has_error: AtomicBool,
     /// Data was sent with MSG_MORE, which the kernel has.
@@ -53,6 +56,16 @@ pub(crate) struct Datagrams {
     /// The path was reported, if the user asked for it.
     is_reported: AtomicBool,
     is_ended: AtomicBool,
+}
+
+/// What a datagram comes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Side {
+    Unknown,
+    Engine,
+    /// The program's own socket.
+    Own,
 }
 
 impl Datagrams {
@@ -69,6 +82,7 @@ impl Datagrams {
             is_ipv6,
             wanted: Wanted::default(),
             turns: AtomicU32::new(0),
+            looked_at: AtomicU8::new(Side::Unknown as u8),
             has_error: AtomicBool::new(false),
             is_corked: AtomicBool::new(false),
             is_mixed: AtomicBool::new(false),
@@ -97,10 +111,27 @@ impl Datagrams {
         &self.engine
     }
 
-    /// The length of the next datagram past the kernel. FIONREAD
-    pub(crate) fn next_length(&self) -> Option<usize> {
+    /// The length of the next datagram, if it is one past the kernel. FIONREAD
+    pub(crate) fn next_length(&self, socket: BorrowedFd<'_>) -> Option<usize> {
+        if self.looked_at() == Side::Own && ioctl_fionread(socket).is_ok_and(|length| length != 0) {
+            return None;
+        }
         let next = |engine: &mut Engine| engine.peek(self.handle).ok().flatten().map(|(datagram, _)| datagram.len());
-        self.engine.with(next)
+        let length = self.engine.with(next);
+        self.look_at(if length.is_some() { Side::Engine } else { Side::Own });
+        length
+    }
+
+    fn looked_at(&self) -> Side {
+        match self.looked_at.load(Ordering::Relaxed) {
+            side if side == Side::Engine as u8 => Side::Engine,
+            side if side == Side::Own as u8 => Side::Own,
+            _ => Side::Unknown,
+        }
+    }
+
+    fn look_at(&self, side: Side) {
+        self.looked_at.store(side as u8, Ordering::Relaxed);
     }
 
     /// The program's own socket has an error, which the next call tells.

@@ -1,7 +1,7 @@
 //! Datagrams out of a socket: those past the kernel, and those of the program's own socket.
 
-use super::Datagrams;
 use super::control::Control;
+use super::{Datagrams, Side};
 use crate::address;
 use crate::answer::{Answer, Stop};
 use crate::description::Description;
@@ -110,14 +110,19 @@ impl Datagrams {
         (self.is_left() && engine.unread(self.handle) == Ok(0)).then_some(false)
     }
 
-    /// Receives what is there: past the kernel first, but for every now and then.
+    /// Receives what is there: what was looked at before, or past the kernel first, but for every now and then.
     ///
     /// # Safety
     /// As of [`Self::receive_many`].
     unsafe fn receive_now(&self, call: &Call<'_>, messages: &mut [mmsghdr]) -> Answer<usize> {
-        if self.is_own_turn(messages.len()) {
+        let is_own_first = match self.looked_at() {
+            Side::Own => true,
+            Side::Engine => false,
+            Side::Unknown => call.flags & MSG_PEEK == 0 && self.is_own_turn(messages.len()),
+        };
+        if is_own_first {
             // SAFETY: as the caller's.
-            let count = unsafe { receive_own(call, messages) }?;
+            let count = unsafe { self.receive_own(call, messages) }?;
             if count > 0 {
                 return Ok(count);
             }
@@ -141,7 +146,20 @@ impl Datagrams {
             return Err(Stop::Kernel);
         }
         // SAFETY: as the caller's.
-        unsafe { receive_own(call, messages) }
+        unsafe { self.receive_own(call, messages) }
+    }
+
+    /// Receives what the program's own socket has, without waiting.
+    ///
+    /// # Safety
+    /// As of [`Self::receive_many`].
+    unsafe fn receive_own(&self, call: &Call<'_>, messages: &mut [mmsghdr]) -> Answer<usize> {
+        // SAFETY: as the caller's.
+        let count = unsafe { receive_own(call, messages) }?;
+        if count > 0 {
+            self.look_at(if call.flags & MSG_PEEK != 0 { Side::Own } else { Side::Unknown });
+        }
+        Ok(count)
     }
 
     /// Counts a call for so many datagrams; returns whether the program's own socket is asked first.
@@ -175,6 +193,7 @@ impl Datagrams {
             length
         };
         message.msg_len = length as u32;
+        self.look_at(if is_peek { Side::Engine } else { Side::Unknown });
         self.report(engine);
         Some(true)
     }

@@ -46,7 +46,7 @@ impl Interest {
     }
 
     /// Returns whether an event can be told: after EPOLLONESHOT not before the next EPOLL_CTL_MOD.
-    fn is_armed(self) -> bool {
+    pub(super) fn is_armed(self) -> bool {
         self.events & !MANNER != 0
     }
 }

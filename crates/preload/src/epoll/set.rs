@@ -1,5 +1,6 @@
 //! One epoll set of the program: what of it is ours, and what the kernel's set has.
 
+use super::disarmed::Disarmed;
 use super::items::{Interest, Items, Now, Told};
 use super::turns::Turns;
 use crate::description::Description;
@@ -52,6 +53,8 @@ pub(crate) struct Set {
     items: Mutex<Items<Key, Target>>,
     /// What the kernel's set has, as far as it was added by numbers that may go past the kernel later, or stand in both.
     by_kernel: Mutex<HashMap<c_int, Interest>>,
+    /// Items that are in neither, until they are armed again.
+    disarmed: Disarmed,
     /// A descriptor of our own of the kernel's set.
     real: DroppedInside<OwnedFd>,
     watchers: Arc<Watchers>,
@@ -85,6 +88,7 @@ impl Set {
         let set = Arc::new(Self {
             items: Mutex::default(),
             by_kernel: Mutex::default(),
+            disarmed: Disarmed::default(),
             real: DroppedInside::new(real),
             watchers: Arc::clone(watchers),
             engine: OnceLock::new(),
@@ -149,6 +153,32 @@ impl Set {
             _ => return Err(Errno::INVAL),
         }
         Ok(())
+    }
+
+    /// epoll_ctl(2) on a number of the kernel that was disarmed when the kernel got it; `None` for all others.
+    pub(crate) fn control_disarmed(
+        &self,
+        operation: c_int,
+        number: c_int,
+        interest: Option<Interest>,
+    ) -> Option<Result<(), Errno>> {
+        if !self.disarmed.has(number) {
+            return None;
+        }
+        Some(match (operation, interest) {
+            (EPOLL_CTL_ADD, _) => Err(Errno::EXIST),
+            (EPOLL_CTL_MOD, Some(interest)) if interest.has(EPOLLEXCLUSIVE) => Err(Errno::INVAL),
+            (EPOLL_CTL_MOD, Some(interest)) => self.real_control(EPOLL_CTL_ADD, number, interest).inspect(|()| {
+                self.disarmed.remove(number);
+                self.note_real(EPOLL_CTL_ADD, number, interest);
+            }),
+            (EPOLL_CTL_MOD, None) => Err(Errno::FAULT),
+            (EPOLL_CTL_DEL, _) => {
+                self.disarmed.remove(number);
+                Ok(())
+            }
+            _ => Err(Errno::INVAL),
+        })
     }
 
     fn add(self: &Arc<Self>, key: Key, description: &Arc<Description>, interest: Interest) -> Result<(), Errno> {
@@ -298,7 +328,11 @@ impl Set {
     fn return_to_kernel(&self, key: Key) {
         let Ok((target, interest)) = lock(&self.items).remove(key) else { return };
         let stands_in_both = lock(&self.by_kernel).contains_key(&key.number);
-        if !stands_in_both && target.description.strong_count() != 0 {
+        let is_open = !stands_in_both && target.description.strong_count() != 0;
+        if is_open && !interest.is_armed() && self.disarmed.insert(key.number) {
+            return self.watchers.notify();
+        }
+        if is_open {
             // A number that was closed meanwhile has left the set.
             let _ = self.real_control(EPOLL_CTL_ADD, key.number, interest);
             lock(&self.by_kernel).insert(key.number, interest);

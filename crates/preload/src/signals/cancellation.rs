@@ -71,6 +71,13 @@ pub(crate) fn point() {
     unsafe { pthread_testcancel() };
 }
 
+/// In the place of a [`point`], for a call that is none: a cancellation that has come does not end its wait, and the next point acts upon
+/// it.
+#[inline]
+pub(crate) fn put_off() {
+    OWN.get().into_iter().for_each(|own| own.is_requested.store(false, Ordering::Relaxed));
+}
+
 /// Returns whether a cancellation came since the last [`point`].
 #[inline]
 pub(super) fn is_requested() -> bool {

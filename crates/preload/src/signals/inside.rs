@@ -3,6 +3,7 @@
 use crate::signals::{cancellation, mask, mask::Set};
 use libc::{c_int, siginfo_t};
 use sidestep_socket::shared::Waker;
+use sidestep_sys::own_descriptors;
 use std::cell::{Cell, UnsafeCell};
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::ops::Deref;
@@ -56,9 +57,11 @@ impl Inside {
         Self(())
     }
 
+    /// Returns whether the caller is the library: this thread is inside, or is one of the library's own, which serves the engine. Its calls
+    /// are the real ones.
     #[inline]
     pub(crate) fn is_entered() -> bool {
-        DEPTH.get() != 0
+        DEPTH.get() != 0 || own_descriptors::is_own_thread()
     }
 }
 
@@ -207,5 +210,21 @@ impl Unqueued {
                 std::thread::yield_now();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The helper thread binds sockets with the engine locked: a bind(2) that asks the engine would wait for itself.
+    #[test]
+    fn calls_of_the_librarys_own_threads_are_real() {
+        assert!(!Inside::is_entered());
+        let own = || {
+            own_descriptors::own_thread();
+            Inside::is_entered()
+        };
+        assert!(std::thread::spawn(own).join().unwrap());
     }
 }

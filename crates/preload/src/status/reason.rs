@@ -18,10 +18,14 @@ pub(crate) enum Why {
     Option,
     /// The library has no descriptor for it.
     NoDescriptor,
+    /// A stream of stdio has its descriptor.
+    Stdio,
+    /// Another process had it before it connected.
+    Early,
 }
 
 /// The library's own, in the order of their numbers.
-const OWN: [(Why, &str, &str); 5] = [
+const OWN: [(Why, &str, &str); 7] = [
     (Why::Shared, "shared_listener", "another process has the listener, too"),
     (Why::Filtered, "filtered", "the program has attached a packet filter to the listener"),
     (Why::Deferred, "deferred", "the program asked for connections that have data already (TCP_DEFER_ACCEPT)"),
@@ -31,6 +35,8 @@ const OWN: [(Why, &str, &str); 5] = [
         "no_descriptor",
         "the limit of open files (RLIMIT_NOFILE) leaves no descriptor for the library",
     ),
+    (Why::Stdio, "stdio", "the program reads or writes it by stdio"),
+    (Why::Early, "early", "another process had the socket before it was connected or bound"),
 ];
 
 /// All reasons, by their numbers in the page.
@@ -52,9 +58,7 @@ impl Why {
         let place = || OWN.iter().position(|(why, ..)| *why == self).unwrap_or(0);
         let reason = match self {
             Self::Of(reason) => reason as u32,
-            Self::Shared | Self::Filtered | Self::Deferred | Self::Option | Self::NoDescriptor => {
-                (Reason::ALL.len() + place()) as u32
-            }
+            _ => (Reason::ALL.len() + place()) as u32,
         };
         Path::Kernel { reason }
     }

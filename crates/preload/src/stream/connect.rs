@@ -32,6 +32,12 @@ impl Stream {
         !self.is_connected() && self.engine.with(|engine| self.progress(engine)) == Progress::Opening
     }
 
+    /// Returns whether the connection is being made, and has no port yet.
+    pub(crate) fn has_no_port(&self) -> bool {
+        let is_unnamed = |engine: &mut Engine| engine.tcp().ends(self.handle).is_ok_and(|(local, _)| local.port() == 0);
+        self.engine.with_polled(is_unnamed) && self.is_opening()
+    }
+
     /// Both ends, once this one has a port: while it waits for a neighbour or for ports it has none. `None` where the kernel makes
     /// the connection.
     pub(crate) fn named_ends(&self, waiting: &mut Waiting<'_>) -> Option<(SocketAddr, SocketAddr)> {

@@ -36,17 +36,23 @@ pub(crate) struct Send {
 }
 
 impl Stream {
-    /// Receives; 0 when the peer has finished.
-    pub(crate) fn receive(&self, into: &mut Scatter<'_>, how: Receive, waiting: &mut Waiting<'_>) -> Answer<usize> {
+    /// Receives behind the first `done` bytes; 0 when the peer has finished. Where the connection becomes the kernel's meanwhile, `done`
+    /// tells how far it has come.
+    pub(crate) fn receive(
+        &self,
+        into: &mut Scatter<'_>,
+        how: Receive,
+        done: &mut usize,
+        waiting: &mut Waiting<'_>,
+    ) -> Answer<usize> {
         let target = how.target(into.len(), self.low_water.load(Ordering::Relaxed));
-        let mut done = 0;
         loop {
-            let attempt = |engine: &mut Engine| would_block_is_none(self.take(engine, into, done, how));
+            let attempt = |engine: &mut Engine| would_block_is_none(self.take(engine, into, *done, how));
             match self.attempt(waiting, attempt) {
-                Ok(0) => return Ok(done),
-                Ok(count) if done + count < target && !waiting.is_nonblocking() => done += count,
-                Ok(count) => return Ok(done + count),
-                Err(_) if done > 0 => return Ok(done),
+                Ok(0) => return Ok(*done),
+                Ok(count) if *done + count < target && !waiting.is_nonblocking() => *done += count,
+                Ok(count) => return Ok(*done + count),
+                Err(Stop::Errno(_)) if *done > 0 => return Ok(*done),
                 Err(stop) => return Err(stop),
             }
         }
@@ -91,20 +97,26 @@ impl Stream {
         discarded.map(|(count, _)| count)
     }
 
-    /// Sends all of it, or what there is room for if the call may not wait.
-    pub(crate) fn send(&self, from: Gather<'_>, how: Send, waiting: &mut Waiting<'_>) -> Answer<usize> {
+    /// Sends all that lies behind the first `done` bytes, or what there is room for if the call may not wait. Where the connection becomes
+    /// the kernel's meanwhile, `done` tells how far it has come.
+    pub(crate) fn send(
+        &self,
+        from: Gather<'_>,
+        how: Send,
+        done: &mut usize,
+        waiting: &mut Waiting<'_>,
+    ) -> Answer<usize> {
         let wanted = from.len();
         self.begin_more(how)?;
-        let mut done = 0;
         let answer = loop {
-            let attempt = |engine: &mut Engine| would_block_is_none(self.put(engine, from, done));
+            let attempt = |engine: &mut Engine| would_block_is_none(self.put(engine, from, *done));
             match self.attempt(waiting, attempt) {
-                Ok(count) => done += count,
-                Err(_) if done > 0 => break Ok(done),
+                Ok(count) => *done += count,
+                Err(Stop::Errno(_)) if *done > 0 => break Ok(*done),
                 Err(stop) => break Err(stop),
             }
-            if done >= wanted || waiting.is_nonblocking() {
-                break Ok(done);
+            if *done >= wanted || waiting.is_nonblocking() {
+                break Ok(*done);
             }
         };
         self.end_more(how);

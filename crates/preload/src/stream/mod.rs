@@ -10,7 +10,7 @@ pub(crate) mod unfollowed;
 pub(crate) use connect::Progress;
 pub(crate) use data::{Receive, Send};
 pub(crate) use info::info;
-pub(crate) use options::{low_water, of_twin};
+pub(crate) use options::{low_water, note_congestion, of_twin};
 pub(crate) use status::readiness_flags;
 
 use crate::engine::Shared;
@@ -18,8 +18,8 @@ use rustix::event::PollFlags;
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{Readiness, TcpStream};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 /// Not an event: the connection is the kernel's, which has to begin it ([`crate::accelerate::settle`]).
 pub(crate) const UNSETTLED: PollFlags = PollFlags::from_bits_retain(0x4000);
@@ -39,6 +39,8 @@ pub(crate) struct Stream {
     is_corked: AtomicBool,
     /// SO_RCVLOWAT
     low_water: AtomicUsize,
+    /// Held while an option is taken over: of two threads that set it at once, the later one has the last look.
+    following: Mutex<()>,
     /// Urgent data is taken in line, because control has refused the hand-over.
     is_urgent_inline: AtomicBool,
     /// connect(2) was called.
@@ -60,6 +62,7 @@ impl Stream {
             is_corked: AtomicBool::new(false),
             is_urgent_inline: AtomicBool::new(false),
             low_water: AtomicUsize::new(1),
+            following: Mutex::default(),
             was_asked: AtomicBool::new(is_connected),
             was_told: AtomicBool::new(is_connected),
             is_ended: AtomicBool::new(false),

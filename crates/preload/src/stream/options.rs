@@ -1,33 +1,112 @@
 //! Options of a connection: the program sets them on the twin, which checks them and answers for them; ours are read from it.
 
+use libc::c_int;
 use rustix::net::sockopt;
 use sidestep_socket::tcp::Options;
 use sidestep_stack::Service;
 use sidestep_stack::tcp::{Congestion, KeepAlive};
 use sidestep_sys::stream_options::{self, SetBuffers};
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The value that TCP_MAXSEG has where the program has set none (TCP_MSS_DEFAULT, linux/tcp.h).
 const SEGMENT_BYTES_DEFAULT: u32 = 536;
 
-/// The options that the program has given a socket, upon those of the profile; `is_ipv6`: the connection is. What cannot be read stays as the
-/// profile has it.
+/// Options that are read from the twin together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    NoDelay,
+    Cork,
+    /// It has no effect on a connection that begins.
+    QuickAck,
+    Linger,
+    UserTimeout,
+    KeepAlive,
+    Congestion,
+    Service,
+    Sizes,
+}
+
+impl Group {
+    /// Those of a connection that begins.
+    const FIRST: [Self; 8] = [
+        Self::NoDelay,
+        Self::Cork,
+        Self::Linger,
+        Self::UserTimeout,
+        Self::KeepAlive,
+        Self::Congestion,
+        Self::Service,
+        Self::Sizes,
+    ];
+
+    /// The group of an option; `None` for one that has no effect here.
+    pub(super) fn of(option: (c_int, c_int)) -> Option<Self> {
+        Some(match option {
+            (libc::IPPROTO_TCP, libc::TCP_NODELAY) => Self::NoDelay,
+            (libc::IPPROTO_TCP, libc::TCP_CORK) => Self::Cork,
+            (libc::IPPROTO_TCP, libc::TCP_QUICKACK) => Self::QuickAck,
+            (libc::SOL_SOCKET, libc::SO_LINGER) => Self::Linger,
+            (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT) => Self::UserTimeout,
+            (libc::SOL_SOCKET, libc::SO_KEEPALIVE)
+            | (libc::IPPROTO_TCP, libc::TCP_KEEPIDLE | libc::TCP_KEEPINTVL | libc::TCP_KEEPCNT) => Self::KeepAlive,
+            (libc::IPPROTO_TCP, libc::TCP_CONGESTION) => Self::Congestion,
+            (libc::IPPROTO_IP, libc::IP_TTL | libc::IP_TOS)
+            | (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS | libc::IPV6_TCLASS) => Self::Service,
+            (libc::SOL_SOCKET, libc::SO_SNDBUF | libc::SO_RCVBUF | libc::SO_SNDBUFFORCE | libc::SO_RCVBUFFORCE)
+            | (libc::IPPROTO_TCP, libc::TCP_MAXSEG) => Self::Sizes,
+            _ => return None,
+        })
+    }
+
+    /// Reads it, upon what the profile has; `is_ipv6`: the connection is. What cannot be read stays as the profile has it.
+    pub(super) fn read(self, twin: BorrowedFd<'_>, is_ipv6: bool, options: &mut Options) {
+        match self {
+            // The profile may be without Nagle's algorithm where the program has not asked for it.
+            Self::NoDelay => options.nodelay |= sockopt::tcp_nodelay(twin).unwrap_or(false),
+            Self::Cork => options.cork = sockopt::tcp_cork(twin).unwrap_or(false),
+            Self::QuickAck => options.quickack |= sockopt::tcp_quickack(twin).unwrap_or(false),
+            Self::Linger => {
+                let linger = sockopt::socket_linger(twin).ok().flatten();
+                options.abort_on_close = linger.is_some_and(|linger| linger.is_zero());
+            }
+            Self::UserTimeout => {
+                if let Ok(timeout_ms @ 1..) = sockopt::tcp_user_timeout(twin) {
+                    options.user_timeout_ns = u64::from(timeout_ms) * 1_000_000;
+                }
+            }
+            Self::KeepAlive => options.keepalive = keepalive(twin).or(options.keepalive),
+            Self::Congestion => options.congestion = congestion(twin).unwrap_or(options.congestion),
+            Self::Service => options.service = service(twin, is_ipv6, options.service),
+            Self::Sizes => follow_sizes(twin, options),
+        }
+    }
+
+    /// Takes it over from options that were read.
+    pub(super) fn copy(self, from: &Options, to: &mut Options) {
+        match self {
+            Self::NoDelay => to.nodelay = from.nodelay,
+            Self::Cork => to.cork = from.cork,
+            Self::QuickAck => to.quickack = from.quickack,
+            Self::Linger => to.abort_on_close = from.abort_on_close,
+            Self::UserTimeout => to.user_timeout_ns = from.user_timeout_ns,
+            Self::KeepAlive => to.keepalive = from.keepalive,
+            Self::Congestion => to.congestion = from.congestion,
+            Self::Service => to.service = from.service,
+            Self::Sizes => {
+                to.send_buffer_bytes = from.send_buffer_bytes;
+                to.receive_buffer_bytes = from.receive_buffer_bytes;
+                to.segment_bytes_max = from.segment_bytes_max;
+            }
+        }
+    }
+}
+
+/// The options that the program has given a socket, upon those of the profile; `is_ipv6`: the connection is.
 pub(crate) fn of_twin(twin: BorrowedFd<'_>, is_ipv6: bool, profile: Options) -> Options {
     let mut options = profile;
-    // The profile may be without Nagle's algorithm where the program has not asked for it.
-    options.nodelay |= sockopt::tcp_nodelay(twin).unwrap_or(false);
-    options.cork = sockopt::tcp_cork(twin).unwrap_or(false);
-    options.abort_on_close = sockopt::socket_linger(twin).ok().flatten().is_some_and(|linger| linger.is_zero());
-    if let Ok(timeout_ms) = sockopt::tcp_user_timeout(twin)
-        && timeout_ms != 0
-    {
-        options.user_timeout_ns = u64::from(timeout_ms) * 1_000_000;
-    }
-    options.keepalive = keepalive(twin).or(profile.keepalive);
-    options.congestion = congestion(twin).unwrap_or(profile.congestion);
+    Group::FIRST.iter().for_each(|group| group.read(twin, is_ipv6, &mut options));
     options.urgent_held = true;
-    options.service = service(twin, is_ipv6, profile.service);
-    follow_sizes(twin, &mut options);
     options
 }
 
@@ -48,9 +127,20 @@ fn follow_sizes(twin: BorrowedFd<'_>, options: &mut Options) {
     }
 }
 
+/// A socket of this process may have another congestion control than the default.
+static IS_CONGESTION_CHOSEN: AtomicBool = AtomicBool::new(false);
+
+/// Sockets are asked for their congestion control from now on.
+pub(crate) fn note_congestion() {
+    IS_CONGESTION_CHOSEN.store(true, Ordering::Relaxed);
+}
+
 /// The congestion control that the program has chosen: another than that of every new socket, which the profile replaces. One that our
 /// stack does not have is replaced, too.
 fn congestion(twin: BorrowedFd<'_>) -> Option<Congestion> {
+    if !IS_CONGESTION_CHOSEN.load(Ordering::Relaxed) {
+        return None;
+    }
     let chosen = sockopt::tcp_congestion(twin).ok()?;
     let family = sockopt::socket_domain(twin).ok()?;
     let new = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).ok()?;
@@ -82,4 +172,46 @@ fn keepalive(twin: BorrowedFd<'_>) -> Option<KeepAlive> {
         interval_ns: u64::try_from(sockopt::tcp_keepintvl(twin).ok()?.as_nanos()).ok()?,
         probes_max: sockopt::tcp_keepcnt(twin).ok()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{AddressFamily, SocketType};
+    use std::os::fd::AsFd;
+    use std::time::Duration;
+
+    #[test]
+    fn an_option_is_taken_over_and_no_other() {
+        let twin = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        sockopt::set_tcp_nodelay(&twin, true).unwrap();
+        sockopt::set_tcp_quickack(&twin, true).unwrap();
+        sockopt::set_tcp_user_timeout(&twin, 1500).unwrap();
+        sockopt::set_socket_linger(&twin, Some(Duration::ZERO)).unwrap();
+        sockopt::set_ip_ttl(&twin, 9).unwrap();
+        let profile = sidestep_socket::tcp::profile("default").unwrap().options();
+        let taken = |option| {
+            let (mut read, mut options) = (profile, profile);
+            if let Some(group) = Group::of(option) {
+                group.read(twin.as_fd(), false, &mut read);
+                group.copy(&read, &mut options);
+            }
+            options
+        };
+        let service = Service { hop_limit: 9, ..profile.service };
+        let expected = [
+            ((libc::IPPROTO_TCP, libc::TCP_NODELAY), Options { nodelay: true, ..profile }),
+            ((libc::IPPROTO_TCP, libc::TCP_QUICKACK), Options { quickack: true, ..profile }),
+            ((libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT), Options { user_timeout_ns: 1_500_000_000, ..profile }),
+            ((libc::SOL_SOCKET, libc::SO_LINGER), Options { abort_on_close: true, ..profile }),
+            ((libc::IPPROTO_IP, libc::IP_TTL), Options { service, ..profile }),
+            ((libc::SOL_SOCKET, libc::SO_PRIORITY), profile),
+        ];
+        for (option, expected) in expected {
+            assert_eq!(taken(option), expected, "{option:?}");
+        }
+        let all = of_twin(twin.as_fd(), false, profile);
+        let quickack = profile.quickack;
+        assert!(all.nodelay && all.abort_on_close && all.service == service && all.quickack == quickack);
+    }
 }

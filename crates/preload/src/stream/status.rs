@@ -1,17 +1,19 @@
 //! The state of a connection as poll(2), getsockopt(2) and ioctl(2) show it.
 
+use super::options::Group;
 use super::{Progress, Stream, low_water, of_twin};
 use crate::answer::{Answer, Stop};
 use crate::handover;
 use crate::watchers::Watchers;
+use libc::c_int;
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use sidestep_socket::Engine;
-use sidestep_socket::tcp::{Readiness, Shutdown, Tcp, TcpError};
+use sidestep_socket::tcp::{Options, Readiness, Shutdown, Tcp, TcpError};
 use sidestep_stack::tcp::State;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 /// A connection that has ended, or that both have closed, waits in neither direction (tcp_poll of net/ipv4/tcp.c).
@@ -118,12 +120,42 @@ impl Stream {
     /// Takes over what the program has set on the twin.
     pub(crate) fn follow(&self, twin: BorrowedFd<'_>) {
         self.low_water.store(low_water(twin), Ordering::Relaxed);
+        let (profile, is_ipv6) = self.profile();
+        let options = of_twin(twin, is_ipv6, profile);
+        self.is_corked.store(options.cork, Ordering::Relaxed);
+        self.apply(|present| *present = options);
+    }
+
+    /// Takes over one option that the program has set on the twin.
+    pub(crate) fn follow_one(&self, twin: BorrowedFd<'_>, option: (c_int, c_int)) {
+        if option == (libc::SOL_SOCKET, libc::SO_RCVLOWAT) {
+            self.low_water.store(low_water(twin), Ordering::Relaxed);
+        }
+        let Some(group) = Group::of(option) else { return };
+        let _following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut options, is_ipv6) = self.profile();
+        group.read(twin, is_ipv6, &mut options);
+        if group == Group::Cork {
+            self.is_corked.store(options.cork, Ordering::Relaxed);
+        }
+        self.apply(|present| group.copy(&options, present));
+    }
+
+    /// The options of the profile, and whether the connection is one of IPv6.
+    fn profile(&self) -> (Options, bool) {
         self.engine.with(|engine| {
             let mut tcp = engine.tcp();
             let is_ipv6 = tcp.ends(self.handle).is_ok_and(|(_, remote)| remote.is_ipv6());
-            let mut options = of_twin(twin, is_ipv6, tcp.defaults());
-            self.is_corked.store(options.cork, Ordering::Relaxed);
-            options.cork |= self.has_more.load(Ordering::Relaxed);
+            (tcp.defaults(), is_ipv6)
+        })
+    }
+
+    fn apply(&self, change: impl FnOnce(&mut Options)) {
+        self.engine.with(|engine| {
+            let mut tcp = engine.tcp();
+            let Ok(Some(mut options)) = tcp.options(self.handle) else { return };
+            change(&mut options);
+            options.cork = self.is_corked.load(Ordering::Relaxed) || self.has_more.load(Ordering::Relaxed);
             options.urgent_held = !self.is_urgent_inline.load(Ordering::Relaxed);
             // The kernel has accepted the values; what our stack cannot do with them stays as it was.
             let _ = tcp.set_options(self.handle, options);

@@ -3,6 +3,7 @@
 //! They are read from the socket where a connection or a listener begins, but only in a process that has set one, or was started with
 //! sockets of TCP: others make no system call for it.
 
+use super::note_congestion;
 use crate::datagram::{has_length, int, is_told_odd, remember};
 use libc::c_int;
 use sidestep_sys::stream_options::has_filter;
@@ -87,6 +88,7 @@ static IS_ANY: AtomicBool = AtomicBool::new(false);
 /// Sockets have to be looked at from now on.
 pub(crate) fn note_any() {
     IS_ANY.store(true, Ordering::Relaxed);
+    note_congestion();
 }
 
 /// Notes that the program has set an option of a TCP socket. Returns whether the socket is the kernel's for it.
