@@ -45,7 +45,7 @@ pub(crate) struct Listener {
 
 /// How connections are taken from a kernel's socket that other processes have, too.
 #[derive(Debug, Default)]
-pub(crate) struct Turn(Option<AcceptRing>);
+pub(crate) struct Turn(Option<Box<AcceptRing>>);
 
 impl Listener {
     pub(crate) fn new(
@@ -251,13 +251,13 @@ impl Listener {
     /// The ring that takes them without waiting; `None` where there is no io_uring.
     pub(crate) fn ring<'a>(&self, turn: &'a mut Turn) -> Option<&'a mut AcceptRing> {
         if turn.0.is_none() {
-            turn.0 = AcceptRing::new().ok();
+            turn.0 = AcceptRing::new().ok().map(Box::new);
             if turn.0.is_none() {
                 let text = || "a listener: to the kernel: other processes have it, and there is no io_uring".to_owned();
                 self.engine.report_change(text);
             }
         }
-        turn.0.as_mut()
+        turn.0.as_deref_mut()
     }
 
     fn accept(&self, engine: &mut Engine) -> Option<TcpStream> {
