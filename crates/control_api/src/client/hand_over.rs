@@ -84,37 +84,11 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Channel, Numbered};
+    use crate::message::{Channel, Numbered, sound};
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use std::os::fd::OwnedFd;
     use std::sync::mpsc::channel;
     use std::thread::scope;
-
-    fn record() -> HandOver {
-        HandOver {
-            local: "127.0.0.1:7".parse().unwrap(),
-            remote: "127.0.0.2:8".parse().unwrap(),
-            vlan: None,
-            send_start: 1,
-            has_acknowledged: false,
-            unacknowledged: 0,
-            unsent: 0,
-            receive_end: 1,
-            received: 0,
-            own_fin: false,
-            is_fin_sent: false,
-            peer_fin: false,
-            segment_bytes: 1460,
-            sack: false,
-            send_shift: 0,
-            receive_shift: 0,
-            timestamps: None,
-            send_window: 1,
-            send_window_max: 1,
-            send_update: 1,
-            receive_window: 1,
-        }
-    }
 
     /// A client whose answers are late at once, and control's end.
     fn hasty() -> (Client, Channel) {
@@ -130,7 +104,7 @@ mod tests {
     }
 
     fn hand_over(client: &mut Client) -> Result<(), Error> {
-        client.hand_over(1, record(), file().as_fd(), file().as_fd())
+        client.hand_over(1, sound(), file().as_fd(), file().as_fd())
     }
 
     fn request(control: &Channel) -> (u32, OwnedFd) {

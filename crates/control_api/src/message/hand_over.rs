@@ -135,11 +135,11 @@ impl HandOver {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::message::{Numbered, PACKET_BYTES_MAX, Request};
 
-    fn sound() -> HandOver {
+    pub(crate) fn sound() -> HandOver {
         HandOver {
             local: "[2001:db8::1]:65535".parse().unwrap(),
             remote: "[2001:db8::2]:65535".parse().unwrap(),

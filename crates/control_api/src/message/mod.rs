@@ -43,6 +43,8 @@ mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+#[cfg(test)]
+pub(crate) use hand_over::tests::sound;
 pub use hand_over::{BUFFER_BYTES_MAX, HandOver, QUEUE_BYTES_MAX};
 pub use icmp::{IcmpError, IcmpErrorKind, Unreachable};
 pub use ports::{BLOCK_PORTS, PortBlock};

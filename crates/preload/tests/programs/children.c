@@ -161,12 +161,12 @@ static void both_use_it_at_once(void)
         fail("count");
 }
 
-static void parent_closes_it(void)
+static void closed_by_parent(pid_t (*divide)(void))
 {
     int number = dial(0);
     talk(number, "before");
     struct gate gate = closed_gate();
-    pid_t child = fork();
+    pid_t child = divide();
     if (child == 0) {
         pass(&gate);
         talk(number, "in the child");
@@ -175,6 +175,17 @@ static void parent_closes_it(void)
     close(number);
     open_gate(&gate);
     join_child(child);
+}
+
+static void parent_closes_it(void)
+{
+    closed_by_parent(fork);
+}
+
+/* _Fork(3) calls no handlers. */
+static void parent_closes_it_after_an_untold_fork(void)
+{
+    closed_by_parent(_Fork);
 }
 
 /* A call of another thread on a second number of it, which comes to nothing and ends by itself. */
@@ -246,23 +257,6 @@ static void resets_it_in_a_call(void)
     close(call.number);
     pthread_join(call.thread, NULL);
     pause();
-}
-
-/* _Fork(3) calls no handlers. */
-static void parent_closes_it_after_an_untold_fork(void)
-{
-    int number = dial(0);
-    talk(number, "before");
-    struct gate gate = closed_gate();
-    pid_t child = _Fork();
-    if (child == 0) {
-        pass(&gate);
-        talk(number, "in the child");
-        _exit(0);
-    }
-    close(number);
-    open_gate(&gate);
-    join_child(child);
 }
 
 static void parent_replaces_it(void)

@@ -12,7 +12,7 @@ const TURNS_PER_LOOK: u32 = 16;
 
 /// Looks after which a spinning thread lets another one have the CPU, if there is one: some ten microseconds. Without that a thread that
 /// it has just started waits for the end of a time slice, some milliseconds, where the program has one CPU.
-const LOOKS_PER_YIELD: u64 = 8;
+const LOOKS_PER_YIELD: u32 = 8;
 
 /// Turns in which a spinning thread leaves the lock to others before it waits for it as they do: somebody has to poll.
 const MISSES_MAX: u32 = 64;
@@ -85,8 +85,8 @@ fn spin<T>(
     let turns = if wait.spin.is_zero() { 1 } else { TURNS_PER_LOOK };
     // A time that the clock does not reach is never over.
     let until = Instant::now().checked_add(wait.spin);
-    let (mut misses, mut was_told) = (0, false);
-    for look in 1_u64.. {
+    let (mut misses, mut looks, mut was_told) = (0, 0_u32, false);
+    loop {
         let mut held: Option<Guard<'_>> = None;
         for _ in 0..turns {
             // Who waits for the lock gets it; else it is kept from turn to turn.
@@ -134,12 +134,12 @@ fn spin<T>(
         if until.is_some_and(|until| now >= until) {
             return Ok(None);
         }
+        looks = looks.wrapping_add(1);
         // There may be more threads than CPUs.
-        if misses != 0 || look.is_multiple_of(LOOKS_PER_YIELD) {
+        if misses != 0 || looks.is_multiple_of(LOOKS_PER_YIELD) {
             std::thread::yield_now();
         }
     }
-    Ok(None)
 }
 
 /// A thread among the sleepers, with the engine locked or not. Dropped, it is one no more, also after a panic of its condition.

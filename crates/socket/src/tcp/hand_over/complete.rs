@@ -34,6 +34,8 @@ impl Engine {
             bypass.handles.remove_stream(id);
             // It is frozen. What is still in the ring is dropped, and nothing of it answered.
             if bypass.with_tcp(counters, |tcp, now, output| tcp.forget(now, id, output)).is_ok() {
+                // The stack has given an earlier one back by itself, whose end was not told.
+                let _ = streams.hand_overs.take_tuple(local, remote);
                 streams.hand_overs.done.push((id, local, remote));
             }
         }
