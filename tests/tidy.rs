@@ -15,7 +15,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("stack", &["wire"]),
     ("control_api", &["sys", "wire", "stack"]),
     ("unmodified", &["sys", "control_api"]),
-    ("xdp_steering", &["sys"]),
+    ("kernel_ring", &["sys", "ring"]),
+    ("xdp_steering", &["sys", "ring", "kernel_ring"]),
     ("socket", &["sys", "wire", "ring", "frame", "stack", "control_api"]),
     ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
     ("fix", &["sys", "socket"]),
@@ -24,8 +25,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["sys"]),
     ("lab", &["sys"]),
     ("tune", &["sys"]),
-    ("bench", &["sys", "ring", "control_api", "frame", "socket", "control", "report", "lab", "tune", "unmodified"]),
-    ("cli", &["sys", "ring", "control_api", "fix", "control", "bench", "report", "lab", "tune", "unmodified"]),
+    ("bench", &["sys", "ring", "kernel_ring", "control_api", "frame", "socket", "control", "report", "lab", "tune", "unmodified"]),
+    ("cli", &["sys", "ring", "control_api", "socket", "fix", "control", "bench", "report", "lab", "tune", "unmodified"]),
     ("testkit", &["sys", "lab"]),
 ];
 

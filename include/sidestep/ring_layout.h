@@ -14,13 +14,30 @@
  * The writer never waits for you. After each load, message included: acquire fence, then load `horizon`; the data is
  * intact if horizon <= position + cells, else it was overwritten: resume at `mark`.
  *
- * Only the library writes rings.
+ * The library writes rings, and producers in C by ring_producer.h: BPF programs, the kernel module, other programs.
  */
 #ifndef SIDESTEP_RING_LAYOUT_H
 #define SIDESTEP_RING_LAYOUT_H
 
+#if defined(__KERNEL__)
+#include <linux/stddef.h>
+#include <linux/types.h>
+#elif defined(__bpf__)
+#include <linux/types.h>
+typedef __u8 uint8_t;
+typedef __u32 uint32_t;
+typedef __u64 uint64_t;
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#else
 #include <stddef.h>
 #include <stdint.h>
+#endif
+#if defined(__KERNEL__) || defined(__bpf__)
+#ifndef UINT64_C
+#define UINT32_C(value) value##U
+#define UINT64_C(value) value##ULL
+#endif
+#endif
 
 #define SIDESTEP_RING_MAGIC UINT64_C(0x5045545345444953) /* "SIDESTEP" */
 #define SIDESTEP_RING_ABI_VERSION UINT32_C(1)            /* other versions have another layout: refuse them */

@@ -25,6 +25,8 @@ mod checkpoint;
 #[cfg(not(loom))]
 mod facts;
 mod fault;
+#[cfg(not(loom))]
+mod kernel;
 pub mod layout;
 mod memory;
 #[cfg(not(loom))]
@@ -53,6 +55,8 @@ mod crash;
 mod models;
 
 pub use fault::{ClaimError, Fault, Loss, ReadError};
+#[cfg(not(loom))]
+pub use kernel::{kernel_header, kernel_ring_bytes};
 #[cfg(not(loom))]
 pub use observe::{Flow, Holder, Stat};
 #[cfg(not(loom))]
