@@ -7,8 +7,8 @@ use sidestep_kernel_ring::{RingMap, element_bytes};
 use sidestep_ring::broadcast::{Start, Subscriber};
 use sidestep_ring::{Loss, ReadError, Segment, kernel_ring_bytes};
 use sidestep_xdp_steering::{
-    DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX, Reason,
-    Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
+    DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX,
+    Reason, Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
 };
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
@@ -286,4 +286,48 @@ fn doorbells_and_feeds_have_limits_and_are_free_again() {
     assert_eq!(tables.feeds().unwrap().len(), 1);
     tables.feed_remove(feed.id).unwrap();
     assert!(tables.feeds().unwrap().is_empty() && tables.feed_add(feed.id, &any_group()).is_err());
+}
+
+/// Reads until all packets are read or lost; returns those read.
+fn count(mut reader: Subscriber, frame: &Frame, sent: u64, pause: Duration) -> u64 {
+    let mut buffer = vec![0; reader.message_bytes_max()];
+    let (mut read, mut lost) = (0, 0);
+    while read + lost < sent {
+        match reader.try_read(&mut buffer) {
+            Ok(length) => {
+                assert_eq!(buffer[ring_packet::BYTES..length], frame.bytes[frame.ip..]);
+                read += 1;
+                if !pause.is_zero() && read % 100 == 0 {
+                    std::thread::sleep(pause);
+                }
+            }
+            Err(ReadError::Lost(loss)) => lost += loss.messages,
+            Err(ReadError::Empty) => std::hint::spin_loop(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+    assert_eq!((read + lost, reader.sequence()), (sent, sent));
+    read
+}
+
+/// As fast as the program runs, without an interface: some million packets a second.
+#[test]
+fn readers_beside_a_fast_writer_get_whole_packets_and_count_the_rest() {
+    if !can_run() {
+        return;
+    }
+    const SENT: u32 = 2_000_000;
+    for_each_build(|mut rehearsal| {
+        let feed = Feed::new(rehearsal.tables(), 1);
+        rehearsal.tables().feed_add(feed.id, &any_group()).unwrap();
+        let frame = datagram(200);
+        let readers = [Duration::ZERO, Duration::ZERO, Duration::from_millis(1)].map(|pause| (feed.reader(0), pause));
+        std::thread::scope(|scope| {
+            let frame = &frame;
+            let readers = readers.map(|(reader, pause)| scope.spawn(move || count(reader, frame, SENT.into(), pause)));
+            rehearsal.run(&frame.bytes, SENT).unwrap();
+            let read = readers.map(|reader| reader.join().unwrap());
+            assert!(read.iter().all(|read| *read > 0), "{read:?}");
+        });
+    });
 }
