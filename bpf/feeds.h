@@ -136,9 +136,13 @@ INLINE int write_packet(struct xdp_md *context, const struct packet *packet, str
 	__u32 bytes = packet->bytes;
 	__u64 length, at;
 
-	/* The verifier takes the bounds from these comparisons, the compiler must not know better. */
+	/* The verifier takes the bounds from these comparisons, each of its own: the compiler would make one of both, which
+	 * the verifier of Linux 6.1 does not follow. The first one is always false. */
 	__asm__ volatile("" : "+r"(bytes));
-	if (bytes == 0 || bytes > RING_PACKET_BYTES_MAX) {
+	if (bytes < sizeof(struct iphdr))
+		return 0;
+	__asm__ volatile("" : "+r"(bytes));
+	if (bytes > RING_PACKET_BYTES_MAX) {
 		sidestep_ring_drop(producer, ring);
 		return 0;
 	}
@@ -211,7 +215,9 @@ INLINE int is_control_fresh(const struct config *settings)
 	__u64 now_ns = monotonic_ns();
 	__u64 beat_ns = settings->control_beat_ns;
 
-	return now_ns - beat_ns <= settings->deadline_ns || beat_ns - now_ns <= settings->deadline_ns;
+	/* 0: control has never been there. The clock begins at boot, so 0 may be close. */
+	return beat_ns &&
+	       (now_ns - beat_ns <= settings->deadline_ns || beat_ns - now_ns <= settings->deadline_ns);
 }
 
 /* Copies a packet to its feeds; returns whether nobody else is to have it. */

@@ -6,6 +6,7 @@ use std::time::Duration;
 use sidestep_kernel_ring::{RingMap, element_bytes};
 use sidestep_ring::broadcast::{Start, Subscriber};
 use sidestep_ring::{Loss, ReadError, Segment, kernel_ring_bytes};
+use sidestep_testkit::{vm, vm_tests};
 use sidestep_xdp_steering::{
     DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX,
     Reason, Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
@@ -13,6 +14,25 @@ use sidestep_xdp_steering::{
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
 use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
+
+/// Kernels whose verifiers accept less than this one's.
+static PLAN: vm::Plan = vm::Plan { modules: &["veth"], ..vm::Plan::BARE };
+
+vm_tests!(PLAN: taps_of_both_builds, packets_for_itself, laps);
+
+fn taps_of_both_builds() {
+    a_tap_copies_what_goes_on_its_way();
+    each_kind_of_entry_protocol_family_and_vlan_is_copied();
+    several_feeds_get_a_copy_and_an_entry_has_a_limit();
+}
+
+fn packets_for_itself() {
+    a_feed_has_packets_for_itself_as_long_as_control_lives();
+}
+
+fn laps() {
+    laps_are_counted_exactly_and_long_packets_by_name();
+}
 
 const LOCAL: &str = "10.0.0.1:5000";
 const REMOTE: &str = "10.0.0.2:6000";
