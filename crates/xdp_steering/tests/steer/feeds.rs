@@ -1,11 +1,12 @@
 //! Feeds: packets copied into rings, beside their receiver or instead of it.
 
 use std::os::fd::OwnedFd;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use sidestep_kernel_ring::{RingMap, element_bytes};
 use sidestep_ring::broadcast::{Start, Subscriber};
-use sidestep_ring::{Loss, ReadError, Segment, kernel_ring_bytes};
+use sidestep_ring::{Doorbell, Loss, ReadError, Segment, kernel_ring_bytes};
+use sidestep_sys::idle::IdleStrategy;
 use sidestep_testkit::{vm, vm_tests};
 use sidestep_xdp_steering::{
     DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX,
@@ -13,7 +14,7 @@ use sidestep_xdp_steering::{
 };
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
-use crate::support::{FRAME_BYTES_MAX, Stage, can_run, flow, group, listener, without_forwarding};
+use crate::support::{FRAME_BYTES_MAX, Stage, WATCHDOG, can_run, flow, group, listener, without_forwarding};
 
 /// Kernels whose verifiers accept less than this one's.
 static PLAN: vm::Plan = vm::Plan { modules: &["veth"], ..vm::Plan::BARE };
@@ -32,6 +33,7 @@ fn packets_for_itself() {
 
 fn laps() {
     laps_are_counted_exactly_and_long_packets_by_name();
+    readers_sleep_until_a_packet_comes();
 }
 
 const LOCAL: &str = "10.0.0.1:5000";
@@ -306,6 +308,46 @@ fn doorbells_and_feeds_have_limits_and_are_free_again() {
     assert_eq!(tables.feeds().unwrap().len(), 1);
     tables.feed_remove(feed.id).unwrap();
     assert!(tables.feeds().unwrap().is_empty() && tables.feed_add(feed.id, &any_group()).is_err());
+}
+
+/// Each wake-up needs the reader's flag, the program's swap, and the BPF ring buffer's epoll: a lost one times out.
+#[test]
+fn readers_sleep_until_a_packet_comes() {
+    if !can_run() {
+        return;
+    }
+    const PACKETS: u64 = 300;
+    let mut rehearsal = Rehearsal::new(OWN_MAC).unwrap();
+    let feed = Feed::new(rehearsal.tables(), 1);
+    rehearsal.tables().feed_add(feed.id, &any_group()).unwrap();
+    // Two readers, each with a doorbell of its own.
+    let readers = [(); 2].map(|()| {
+        let (_, page, ring) = rehearsal.tables().doorbell_create(feed.id).unwrap();
+        let mut reader = feed.reader(0);
+        reader.set_doorbell(Doorbell::bpf(page, ring).unwrap());
+        reader
+    });
+    let (told, is_told) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for mut reader in readers {
+            let told = told.clone();
+            scope.spawn(move || {
+                for number in 0..PACKETS {
+                    reader.wait(IdleStrategy::PARK, Some(Instant::now() + WATCHDOG)).unwrap();
+                    assert!(message(&mut reader).is_some(), "{number}");
+                    told.send(()).unwrap();
+                }
+            });
+        }
+        for number in 0..PACKETS {
+            if number % 3 == 0 {
+                // Both are asleep by then, mostly.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            rehearsal.run(&datagram(0).bytes, 1).unwrap();
+            (0..2).for_each(|_| is_told.recv_timeout(WATCHDOG).expect("a reader sleeps on"));
+        }
+    });
 }
 
 /// Reads until all packets are read or lost; returns those read.
