@@ -8,6 +8,7 @@ use sidestep_ring::broadcast::Start;
 use sidestep_ring::{Kind, Peer, ReadError, Segment};
 use sidestep_sys::memory::{Access, Mapping};
 use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 use support::{CELLS, MESSAGE_BYTES, Producer, RING, is_skipped, number};
 
 #[test]
@@ -81,6 +82,26 @@ fn what_a_program_publishes_is_read_with_exact_loss() {
     assert_ne!(RING, 0);
     let first = Segment::foreign(producer.rings.fd().try_clone_to_owned().unwrap(), 0, element_bytes(CELLS)).unwrap();
     assert_eq!(first.stat().written.messages, 0);
+}
+
+#[test]
+fn a_pinned_map_is_opened_by_its_path_and_a_ring_by_its_number() {
+    if is_skipped() {
+        return;
+    }
+    let path = PathBuf::from(format!("/sys/fs/bpf/sidestep-test-{}", std::process::id()));
+    let mut producer = Producer::load();
+    if let Err(error) = sidestep_sys::bpf::pin(producer.rings.fd(), &path) {
+        eprintln!("skipped: {} cannot be pinned: {error}", path.display());
+        return;
+    }
+    let rings = (0..=3).map(|ring| Segment::view(&path, ring)).collect::<Vec<_>>();
+    std::fs::remove_file(&path).unwrap();
+    producer.publish(7);
+    let written: Vec<_> = rings.iter().flatten().map(|ring| ring.stat().written.messages).collect();
+    assert_eq!(written, [0, 0, 1]);
+    let refused = rings[3].as_ref().err().unwrap().to_string();
+    assert!(refused.contains("the map has 3 rings"), "{refused}");
 }
 
 #[test]
