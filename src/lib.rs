@@ -238,8 +238,8 @@ pub mod ring {
     pub use sidestep_ring::layout;
     #[doc(inline)]
     pub use sidestep_ring::{
-        Access, Backing, Cell, ClaimError, Deadline, Fault, Flow, Holder, Kind, Loss, Options, Peer, ReadError,
-        Segment, Side, Stat, WaitError, Waking,
+        Access, Backing, Cell, ClaimError, Deadline, Doorbell, Fault, Flow, Holder, Kind, Loss, Options, Peer,
+        ReadError, Segment, Side, Stat, WaitError, Waking,
     };
     #[doc(inline)]
     pub use sidestep_sys::process::Process;

@@ -109,6 +109,16 @@ fn stat_of_both_kinds() {
 }
 
 #[test]
+fn a_file_has_one_ring() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (_segment, file) = make(folder.path(), Kind::Broadcast, 4096);
+    assert_eq!(run(&["ring", "stat", text(&file), "--ring", "0", "--json", "-"]).json()["kernel_writes"], false);
+    let refused = run(&["ring", "stat", text(&file), "--ring", "1"]);
+    assert_eq!(refused.code, 1);
+    assert!(refused.stderr.contains("only a BPF map has several rings"), "{}", refused.stderr);
+}
+
+#[test]
 fn what_is_no_ring_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (_, good) = make(folder.path(), Kind::Spsc, 4096);
@@ -126,6 +136,7 @@ fn what_is_no_ring_is_refused_by_name() {
         ("missing", None, "No such file"),
         ("fifo", None, "not a regular file"),
         (".", None, "not a regular file"),
+        ("/dev/null", None, "the device is not sidestep's"),
     ] {
         let path = folder.path().join(name);
         if let Some(content) = content {

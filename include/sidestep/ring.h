@@ -143,6 +143,11 @@ int sidestep_segment_create(const char *path, int kind, int waking, size_t bytes
 int sidestep_segment_open(const char *path, int access, sidestep_segment **segment);
 int sidestep_segment_from_fd(int fd, int access, sidestep_segment **segment);
 
+/* Attaches read-only to a broadcast ring that the kernel fills, `bytes` long from `offset` (a multiple of 4096) on: in a BPF array
+ * (BPF_F_MMAPABLE), in the module's device, or written by ring_producer.h in a sealed memfd. No side of it can be taken;
+ * subscribers read it, and their peer is absent. */
+int sidestep_segment_foreign(int fd, uint64_t offset, size_t bytes, sidestep_segment **segment);
+
 /* The descriptor to hand over. It stays the segment's: do not close it. */
 int sidestep_segment_fd(const sidestep_segment *segment, int *fd);
 
@@ -231,6 +236,19 @@ int sidestep_subscriber_try_read(sidestep_subscriber *subscriber, void *buffer, 
 /* Waits until try_read has an answer: a message or a loss. A reader that sleeps (SIDESTEP_PARK) costs the writer the
  * call that wakes it; a read-only one cannot sleep and yields. */
 int sidestep_subscriber_wait(sidestep_subscriber *subscriber, int waiting, int64_t timeout_ns);
+
+/* The kernel cannot wake a sleeper by the ring itself. A doorbell can: the array with the flag and the ring buffer of a BPF
+ * program, or an open file of the module's device that is this subscriber's alone. With one, SIDESTEP_PARK sleeps. The
+ * descriptors are duplicated. Each subscriber needs its own. */
+int sidestep_subscriber_set_doorbell(sidestep_subscriber *subscriber, int flag_fd, int ring_buffer_fd);
+int sidestep_subscriber_set_device(sidestep_subscriber *subscriber, int device_fd);
+
+/* To sleep in poll(2) or epoll(7): before each sleep, request the doorbell. If `may_sleep` is 1, the descriptor becomes readable
+ * with the next message, until the next request; if it is 0, something is there: read it. The descriptor stays the
+ * subscriber's: do not close it. Without a doorbell both are SIDESTEP_EUSAGE. */
+int sidestep_subscriber_request_doorbell(sidestep_subscriber *subscriber, int *may_sleep);
+int sidestep_subscriber_doorbell(const sidestep_subscriber *subscriber, int *fd);
+
 int sidestep_subscriber_peer(sidestep_subscriber *subscriber, sidestep_ring_peer *peer);
 int sidestep_subscriber_peer_pidfd(sidestep_subscriber *subscriber, int *fd);
 int sidestep_subscriber_info(const sidestep_subscriber *subscriber, sidestep_ring_info *info, size_t info_bytes);

@@ -8,8 +8,10 @@ use crate::failure::Failure;
 use sidestep_ring::broadcast::Start;
 use sidestep_ring::spsc::Resume;
 use sidestep_ring::{Access, Cell, Deadline, Kind, Options, Waking};
+use sidestep_sys::Problem;
 use sidestep_sys::idle::IdleStrategy;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr::NonNull;
@@ -124,6 +126,16 @@ pub(crate) fn options(kind: c_int, waking: c_int, bytes: usize) -> Result<Option
         _ => return Err(Failure::Usage("`waking` is not a SIDESTEP_WAKE_ choice")),
     };
     Ok(Options { kind, cell, bytes, waking })
+}
+
+/// Duplicates a descriptor, which stays the caller's.
+pub(crate) fn duplicate(fd: c_int) -> Result<OwnedFd, Failure> {
+    if fd < 0 {
+        return Err(Failure::Usage("a descriptor is negative"));
+    }
+    // SAFETY: it is only duplicated, which the kernel refuses if it is not open.
+    let owned = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
+    Ok(owned.map_err(|error| Problem::failed(format!("cannot duplicate descriptor {fd}"), error))?)
 }
 
 pub(crate) fn access(choice: c_int) -> Result<Access, Failure> {

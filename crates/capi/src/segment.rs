@@ -1,11 +1,10 @@
 //! Rings in shared memory: made, opened, handed over, observed.
 
-use crate::arguments::{access, give, look, options, out, path, take_back};
-use crate::failure::{Failure, call};
+use crate::arguments::{access, duplicate, give, look, options, out, path, take_back};
+use crate::failure::call;
 use crate::views::{CStat, fill};
-use sidestep_sys::Problem;
 use std::ffi::{c_char, c_int};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 
 /// `sidestep_segment`: a ring in shared memory, mapped.
 pub struct Segment(pub(crate) sidestep_ring::Segment);
@@ -65,13 +64,23 @@ pub unsafe extern "C" fn sidestep_segment_from_fd(fd: c_int, access: c_int, segm
         // SAFETY: as the crate's text says.
         let segment = unsafe { out(segment, "segment")? };
         let access = self::access(access)?;
-        if fd < 0 {
-            return Err(Failure::Usage("`fd` is negative"));
-        }
-        // SAFETY: it is only duplicated, which the kernel refuses if it is not open.
-        let owned = unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned();
-        let owned = owned.map_err(|error| Problem::failed(format!("cannot duplicate descriptor {fd}"), error))?;
-        give(&segment, Segment(sidestep_ring::Segment::from_fd(owned, access)?));
+        give(&segment, Segment(sidestep_ring::Segment::from_fd(duplicate(fd)?, access)?));
+        Ok(())
+    })
+}
+
+/// [`sidestep_ring::Segment::foreign`], on a duplicate: the caller keeps its descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_segment_foreign(
+    fd: c_int,
+    offset: u64,
+    bytes: usize,
+    segment: *mut *mut Segment,
+) -> c_int {
+    call("sidestep_segment_foreign", || {
+        // SAFETY: as the crate's text says.
+        let segment = unsafe { out(segment, "segment")? };
+        give(&segment, Segment(sidestep_ring::Segment::foreign(duplicate(fd)?, offset, bytes)?));
         Ok(())
     })
 }

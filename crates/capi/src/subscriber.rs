@@ -1,11 +1,14 @@
 //! A reading side of a broadcast ring, or an observer of an SPSC ring.
 
-use crate::arguments::{deadline, give, handle, idle, look, out, start, take_back};
+use crate::arguments::{deadline, duplicate, give, handle, idle, look, out, start, take_back};
 use crate::failure::{Failure, call};
 use crate::segment::Segment;
 use crate::views::{CInfo, CPeer, fill, peer_pidfd};
-use sidestep_ring::{Loss, ReadError};
+use sidestep_ring::{Doorbell, Loss, ReadError};
 use std::ffi::{c_int, c_void};
+use std::os::fd::AsRawFd;
+
+const NO_DOORBELL: Failure = Failure::Usage("the subscriber has no doorbell");
 
 /// `sidestep_subscriber`.
 pub struct Subscriber {
@@ -75,6 +78,60 @@ pub unsafe extern "C" fn sidestep_subscriber_wait(
         // SAFETY: as the crate's text says.
         let subscriber = unsafe { handle(subscriber, "subscriber")? };
         Ok(subscriber.inner.wait(idle(waiting)?, deadline(timeout_ns))?)
+    })
+}
+
+/// Sets a [`sidestep_ring::Doorbell::bpf`], on duplicates.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_subscriber_set_doorbell(
+    subscriber: *mut Subscriber,
+    flag_fd: c_int,
+    ring_buffer_fd: c_int,
+) -> c_int {
+    call("sidestep_subscriber_set_doorbell", || {
+        // SAFETY: as the crate's text says.
+        let subscriber = unsafe { handle(subscriber, "subscriber")? };
+        subscriber.inner.set_doorbell(Doorbell::bpf(duplicate(flag_fd)?, duplicate(ring_buffer_fd)?)?);
+        Ok(())
+    })
+}
+
+/// Sets a [`sidestep_ring::Doorbell::device`], on a duplicate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_subscriber_set_device(subscriber: *mut Subscriber, device_fd: c_int) -> c_int {
+    call("sidestep_subscriber_set_device", || {
+        // SAFETY: as the crate's text says.
+        let subscriber = unsafe { handle(subscriber, "subscriber")? };
+        subscriber.inner.set_doorbell(Doorbell::device(duplicate(device_fd)?)?);
+        Ok(())
+    })
+}
+
+/// [`sidestep_ring::broadcast::Subscriber::doorbell`]; it stays the subscriber's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_subscriber_doorbell(subscriber: *const Subscriber, fd: *mut c_int) -> c_int {
+    call("sidestep_subscriber_doorbell", || {
+        // SAFETY: as the crate's text says.
+        let (subscriber, fd) = unsafe { (look(subscriber, "subscriber")?, out(fd, "fd")?) };
+        fd.set(subscriber.inner.doorbell().ok_or(NO_DOORBELL)?.as_raw_fd());
+        Ok(())
+    })
+}
+
+/// [`sidestep_ring::broadcast::Subscriber::request_doorbell`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_subscriber_request_doorbell(
+    subscriber: *mut Subscriber,
+    may_sleep: *mut c_int,
+) -> c_int {
+    call("sidestep_subscriber_request_doorbell", || {
+        // SAFETY: as the crate's text says.
+        let (subscriber, may_sleep) = unsafe { (handle(subscriber, "subscriber")?, out(may_sleep, "may_sleep")?) };
+        if subscriber.inner.doorbell().is_none() {
+            return Err(NO_DOORBELL);
+        }
+        may_sleep.set(c_int::from(subscriber.inner.request_doorbell()));
+        Ok(())
     })
 }
 

@@ -209,6 +209,50 @@ static void broadcast(void) {
     sidestep_segment_free(seen);
 }
 
+/* A ring as the kernel fills it: this program is the kernel, in a memfd whose header has no pids. */
+static void foreign(void) {
+    static const unsigned char no_pids[8];
+    sidestep_segment *made, *seen = NULL;
+    sidestep_publisher *publisher;
+    sidestep_subscriber *subscriber;
+    sidestep_ring_peer peer;
+    sidestep_ring_stat stat;
+    unsigned char buffer[64];
+    size_t length;
+    int fd, bell, may_sleep;
+
+    CHECK(sidestep_segment_memfd(SIDESTEP_BROADCAST, SIDESTEP_WAKE_NEVER, 4096, &made) == 0);
+    CHECK(sidestep_publisher_new(made, &publisher) == 0 && sidestep_segment_fd(made, &fd) == 0);
+    CHECK(sidestep_segment_foreign(fd, 0, 8192, &seen) == SIDESTEP_EFAILED);
+    SAYS("pid namespace");
+    CHECK(pwrite(fd, no_pids, sizeof no_pids, 0x30) == (ssize_t)sizeof no_pids);
+    CHECK(sidestep_segment_foreign(fd, 0, 8191, &seen) == SIDESTEP_EFAILED);
+    CHECK(sidestep_segment_foreign(fd, 8, 8192, &seen) == SIDESTEP_EFAILED);
+    CHECK(sidestep_segment_foreign(fd, 4096, 8192, &seen) == SIDESTEP_EFAILED);
+    CHECK(sidestep_segment_foreign(-1, 0, 8192, &seen) == SIDESTEP_EUSAGE);
+    CHECK(sidestep_segment_foreign(fd, 0, 8192, NULL) == SIDESTEP_EUSAGE && seen == NULL);
+    CHECK(sidestep_segment_foreign(fd, 0, 8192, &seen) == 0);
+    CHECK(sidestep_subscriber_new(seen, SIDESTEP_FROM_LATEST, &subscriber) == 0);
+    CHECK(sidestep_publisher_publish(publisher, "tick", 4) == 0);
+    CHECK(sidestep_subscriber_wait(subscriber, SIDESTEP_YIELD, PATIENCE_NS) == 0);
+    CHECK(sidestep_subscriber_try_read(subscriber, buffer, sizeof buffer, &length) == 0 && length == 4);
+    CHECK(sidestep_subscriber_peer(subscriber, &peer) == 0 && peer.state == SIDESTEP_PEER_ABSENT);
+    CHECK(sidestep_segment_stat(seen, &stat, sizeof stat) == 0 && stat.writer.pid == 0 && stat.written.messages == 1);
+
+    CHECK(sidestep_subscriber_doorbell(subscriber, &bell) == SIDESTEP_EUSAGE);
+    SAYS("has no doorbell");
+    CHECK(sidestep_subscriber_request_doorbell(subscriber, &may_sleep) == SIDESTEP_EUSAGE);
+    CHECK(sidestep_subscriber_set_doorbell(subscriber, fd, fd) == SIDESTEP_EFAILED);
+    SAYS("its flag is not a BPF map");
+    CHECK(sidestep_subscriber_set_device(subscriber, fd) == SIDESTEP_EFAILED);
+    SAYS("not sidestep's device");
+    CHECK(sidestep_subscriber_set_device(subscriber, -1) == SIDESTEP_EUSAGE);
+    sidestep_subscriber_free(subscriber);
+    sidestep_publisher_free(publisher);
+    sidestep_segment_free(seen);
+    sidestep_segment_free(made);
+}
+
 /* Four messages of eight bytes in a line. */
 static void small_cells(void) {
     sidestep_segment *segment;
@@ -296,6 +340,7 @@ int main(int count, char **words) {
     refusals(path, segment);
     sidestep_segment_free(segment);
     broadcast();
+    foreign();
     small_cells();
     puts("good");
     return 0;

@@ -268,8 +268,11 @@ pub(crate) enum Ring {
 
 #[derive(Debug, Args)]
 pub(crate) struct RingStat {
-    /// The ring's file
+    /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
     pub(crate) file: PathBuf,
+    /// The ring's number in a BPF map, which has one for each receive queue
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) ring: u32,
     /// Write JSON; `-` for standard output, instead of the text
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -277,8 +280,11 @@ pub(crate) struct RingStat {
 
 #[derive(Debug, Args)]
 pub(crate) struct RingTail {
-    /// The ring's file
+    /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
     pub(crate) file: PathBuf,
+    /// The ring's number in a BPF map, which has one for each receive queue
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) ring: u32,
     /// The message to begin with
     #[arg(long, value_enum, default_value_t = RingStart::Newest)]
     pub(crate) from: RingStart,

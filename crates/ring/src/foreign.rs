@@ -6,12 +6,13 @@ use crate::memory::Memory;
 use crate::ring::{Kind, Ring};
 use crate::segment::{Backing, Segment, cannot_attach, check_file, prepare};
 use crate::sync::Arc;
-use sidestep_sys::memory::{Access, Mapping, is_hugetlbfs};
+use sidestep_sys::memory::{Access, Mapping, is_hugetlbfs, is_on_bpffs};
 use sidestep_sys::{Problem, bpf, ring_device};
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
 const NAME: &str = "the kernel's memory";
 
@@ -32,7 +33,11 @@ impl Segment {
     /// [`Segment::open`]. The header must say that there are no pids (namespace 0) and no futexes (waking 0). No side can
     /// be taken; [`Segment::subscriber`] makes readers, and the writer is [`crate::Peer::Absent`] to them.
     pub fn foreign(file: OwnedFd, offset: u64, bytes: usize) -> Result<Self, Problem> {
-        let refused = |why: String| cannot_attach(NAME, why);
+        Self::foreign_named(NAME.into(), file, offset, bytes)
+    }
+
+    fn foreign_named(name: String, file: OwnedFd, offset: u64, bytes: usize) -> Result<Self, Problem> {
+        let refused = |why: String| cannot_attach(&name, why);
         if !offset.is_multiple_of(HEADER_BYTES as u64) {
             return Err(refused(format!("the offset {offset} is not a multiple of {HEADER_BYTES}")));
         }
@@ -42,7 +47,7 @@ impl Segment {
         let source = checked_source(&file, offset, bytes).map_err(refused)?;
         let map = |len: usize| {
             let mapped = Mapping::shared_at(file.as_fd(), offset, len, Access::ReadOnly);
-            mapped.map_err(|error| cannot_map(&error, offset, len))
+            mapped.map_err(|error| cannot_map(&name, &error, offset, len))
         };
         // The header's facts are copied once, and the mapping of the whole follows the copies.
         let known = Facts::check_foreign(&Memory::new(map(HEADER_BYTES)?), bytes as u64);
@@ -50,7 +55,43 @@ impl Segment {
         let mapping = map(ring_bytes(known.cell, known.cells))?;
         let backing = backing(&mapping, source);
         let ring = Arc::new(Ring::foreign(Memory::new(mapping), known.cell, known.cells));
-        Ok(Self { name: NAME.into(), file, kind: Kind::Broadcast, ring, backing })
+        Ok(Self { name, file, kind: Kind::Broadcast, ring, backing })
+    }
+
+    /// Attaches read-only to the ring in a file ([`Segment::open`]), to that of the module's device, or to ring `number` of a
+    /// BPF map that is pinned in a BPF file system.
+    pub fn view(path: &Path, number: u32) -> Result<Self, Problem> {
+        let name = path.display().to_string();
+        let failed = |error: io::Error| cannot_attach(&name, error);
+        // Of the path alone: to open a device, or a FIFO, can have an effect.
+        let found = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).map_err(failed)?;
+        let is_device = found.metadata().map_err(failed)?.file_type().is_char_device();
+        match () {
+            () if is_on_bpffs(found.as_fd()) => Self::pinned(name, path, number),
+            () if number > 0 => Err(cannot_attach(&name, "only a BPF map has several rings")),
+            () if is_device => Self::device(name, path),
+            () => Self::open(path, Access::ReadOnly),
+        }
+    }
+
+    fn pinned(name: String, path: &Path, number: u32) -> Result<Self, Problem> {
+        let map = bpf::open_pinned(path).map_err(|error| cannot_attach(&name, error))?;
+        let facts = bpf::map_facts(map.as_fd());
+        let facts = facts.ok_or_else(|| cannot_attach(&name, "it is not a BPF map, but another object"))?;
+        if number >= facts.entries {
+            let why = format!("the map has {} rings, and the first is number 0", facts.entries);
+            return Err(cannot_attach(&name, why));
+        }
+        let offset = u64::from(number) * u64::from(facts.value_bytes);
+        Self::foreign_named(name, map, offset, facts.value_bytes as usize)
+    }
+
+    fn device(name: String, path: &Path) -> Result<Self, Problem> {
+        let device = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let device = device.map_err(|error| cannot_attach(&name, error))?;
+        let bytes = device_bytes(device.as_fd()).map_err(|why| cannot_attach(&name, why))?;
+        let bytes = usize::try_from(bytes).map_err(|error| cannot_attach(&name, error))?;
+        Self::foreign_named(name, device.into(), 0, bytes)
     }
 }
 
@@ -110,8 +151,8 @@ fn backing(mapping: &Mapping, source: Source) -> Backing {
     Backing { huge_pages, locked: Ok(()) }
 }
 
-fn cannot_map(error: &io::Error, offset: u64, len: usize) -> Problem {
-    let problem = cannot_attach(NAME, format!("{error} ({len} bytes from {offset} on)"));
+fn cannot_map(name: &str, error: &io::Error, offset: u64, len: usize) -> Problem {
+    let problem = cannot_attach(name, format!("{error} ({len} bytes from {offset} on)"));
     match error.raw_os_error() {
         Some(libc::EINVAL) => problem.next("the ring must lie inside the map, which must be made with BPF_F_MMAPABLE"),
         _ => problem,

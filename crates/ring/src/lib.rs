@@ -10,6 +10,10 @@
 //! moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages has cells of a
 //! quarter of a line instead ([`Cell`]).
 //!
+//! The kernel fills broadcast rings as well: a BPF program in a map, or the module in its device, by
+//! `include/sidestep/ring_producer.h`. [`Segment::foreign`] attaches to them, read-only; their words have no pids, and their
+//! readers sleep by a [`Doorbell`].
+//!
 //! A peer can write anything to the shared memory at any time. Every position, length and kind that comes from there is
 //! checked before use; an impossible value is a [`Fault`] and ends the use of the ring. The bytes of a message read in
 //! place can change meanwhile: copy them before you check and use them.

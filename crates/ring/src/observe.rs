@@ -70,6 +70,8 @@ pub struct Stat {
     pub reader: Holder,
     /// The reason why the ring is out of use.
     pub fault: Option<Fault>,
+    /// True if the kernel writes it ([`crate::Segment::foreign`]): no process is its writer.
+    pub is_foreign: bool,
 }
 
 impl Stat {
@@ -89,6 +91,7 @@ impl Stat {
             writer: holder(ring, WRITER_ROLE_AT, WRITER_SLEEPS_AT, writer_is_closed(ring)),
             reader: holder(ring, READER_ROLE_AT, READER_SLEEPS_AT, word(READER_CLOSED_AT) != 0),
             fault: Fault::of_code(word(FAULT_AT)),
+            is_foreign: ring.is_foreign,
         }
     }
 }

@@ -15,6 +15,7 @@ use sidestep_sys::memory::{allocate, memfd, seal_size};
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The cells of the rings here, and their bytes.
@@ -183,6 +184,19 @@ fn memory_that_could_vanish_is_refused() {
     assert!(refusal(Segment::foreign(pipe.into(), 0, BYTES)).contains("not a file, a BPF map"));
     let folder = File::open("/").unwrap();
     assert!(refusal(Segment::foreign(folder.into(), 0, BYTES)).contains("not a file, a BPF map"));
+}
+
+#[test]
+fn a_path_leads_to_the_ring_that_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("ring");
+    let options = Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 4096, waking: Waking::Never };
+    drop(Segment::create(&path, &options).unwrap());
+    assert_eq!(Segment::view(&path, 0).unwrap().kind(), Kind::Spsc);
+    assert!(refusal(Segment::view(&path, 1)).contains("only a BPF map has several rings"));
+    assert!(refusal(Segment::view(&folder.path().join("none"), 0)).contains("No such file"));
+    assert!(refusal(Segment::view(folder.path(), 0)).contains("not a regular file"));
+    assert!(refusal(Segment::view(Path::new("/dev/null"), 0)).contains("the device is not sidestep's"));
 }
 
 /// Every word of the header is overwritten in turn while a reader reads, with words that are dangerous to believe.

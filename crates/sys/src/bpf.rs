@@ -1,4 +1,4 @@
-//! Calls that the BPF library lacks, or that readers without it need: an XDP link in a chosen mode, its pin, the type of a map.
+//! Calls that the BPF library lacks, or that readers without it need: an XDP link in a chosen mode, pins, the facts of a map.
 
 use std::ffi::CString;
 use std::io;
@@ -8,8 +8,12 @@ use std::path::Path;
 
 /// `enum bpf_cmd` and `enum bpf_attach_type` of linux/bpf.h.
 const BPF_OBJ_PIN: libc::c_int = 6;
+const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_XDP: u32 = 37;
+
+/// Flag of a descriptor of a map: for reading.
+const BPF_F_RDONLY: u32 = 1 << 3;
 
 /// The place in an interface's receive path where an XDP program runs (`XDP_FLAGS_*` of linux/if_link.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +61,36 @@ pub const MAP_TYPE_ARRAY: u32 = 2;
 /// The same of a BPF ring buffer.
 pub const MAP_TYPE_RINGBUF: u32 = 27;
 
-/// The type of a BPF map, by /proc; `None` for what is no map.
+/// The facts of a BPF map that its memory depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapFacts {
+    /// `enum bpf_map_type`.
+    pub map_type: u32,
+    /// The size of an element, bytes.
+    pub value_bytes: u32,
+    /// The number of elements.
+    pub entries: u32,
+}
+
+/// The facts of a BPF map, by /proc; `None` for what is no map.
+pub fn map_facts(object: BorrowedFd<'_>) -> Option<MapFacts> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.as_raw_fd())).ok()?;
+    let fact = |name| text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    Some(MapFacts { map_type: fact("map_type:")?, value_bytes: fact("value_size:")?, entries: fact("max_entries:")? })
+}
+
+/// The type of a BPF map; `None` for what is no map.
 pub fn map_type(object: BorrowedFd<'_>) -> Option<u32> {
-    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.as_raw_fd())).ok()?;
-    facts.lines().find_map(|line| line.strip_prefix("map_type:"))?.trim().parse().ok()
+    map_facts(object).map(|facts| facts.map_type)
+}
+
+/// Opens the BPF object that is pinned at `path`, for reading. It needs no capability where unprivileged bpf(2) is not disabled.
+pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
+    let name = CString::new(path.as_os_str().as_bytes())?;
+    let attributes = ObjectPin { path: name.as_ptr().expose_provenance() as u64, object: 0, file_flags: BPF_F_RDONLY };
+    let descriptor = bpf(BPF_OBJ_GET, &attributes)?;
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// The first fields of `union bpf_attr` for BPF_LINK_CREATE; the kernel takes what is not given as zero.
@@ -72,7 +102,7 @@ struct LinkCreate {
     flags: u32,
 }
 
-/// The first fields of `union bpf_attr` for BPF_OBJ_PIN.
+/// The first fields of `union bpf_attr` for BPF_OBJ_PIN and BPF_OBJ_GET.
 #[repr(C)]
 struct ObjectPin {
     path: u64,
@@ -82,7 +112,7 @@ struct ObjectPin {
 
 fn bpf<T>(command: libc::c_int, attributes: &T) -> io::Result<libc::c_int> {
     // SAFETY: both structures are plain words without padding, of the size given; the kernel reads them, and the path
-    // that one of them points at, before it returns. Neither command writes to them.
+    // that one of them points at, before it returns. No command writes to them.
     let result = unsafe { libc::syscall(libc::SYS_bpf, command, std::ptr::from_ref(attributes), size_of::<T>()) };
     if result < 0 {
         return Err(io::Error::last_os_error());
@@ -102,6 +132,7 @@ mod tests {
         assert_eq!(map_type(file.as_fd()), None);
         assert!(link_xdp(file.as_fd(), 1, XdpMode::Native).is_err());
         assert!(pin(file.as_fd(), Path::new("/sys/fs/bpf/sidestep-none")).is_err());
+        assert!(open_pinned(Path::new("/proc/self/stat")).is_err());
         assert_eq!(pin(file.as_fd(), Path::new("a\0b")).unwrap_err().kind(), io::ErrorKind::InvalidInput);
     }
 }

@@ -165,6 +165,11 @@ pub fn is_hugetlbfs(file: BorrowedFd<'_>) -> bool {
     is_on(file, &[libc::HUGETLBFS_MAGIC])
 }
 
+/// Returns whether the file is a pin in a BPF file system.
+pub fn is_on_bpffs(file: BorrowedFd<'_>) -> bool {
+    is_on(file, &[libc::BPF_FS_MAGIC])
+}
+
 /// Returns whether the file system writes an allocated block in place: a store to a page whose block exists then needs
 /// no new one. Copy-on-write file systems (btrfs), overlayfs and network file systems can run out of space at any
 /// store.

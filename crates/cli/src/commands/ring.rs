@@ -5,7 +5,7 @@ mod stat;
 mod tail;
 
 use crate::args::Ring as Args;
-use sidestep_ring::{Access, Segment};
+use sidestep_ring::Segment;
 use sidestep_sys::Problem;
 use std::path::Path;
 
@@ -16,9 +16,9 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     }
 }
 
-/// Opens the ring in a file, mapped read-only.
-fn open(file: &Path) -> Result<Segment, Problem> {
-    Segment::open(file, Access::ReadOnly).map_err(|problem| match problem.next_step() {
+/// Opens the ring in a file, in the module's device, or in a pinned BPF map; mapped read-only.
+fn open(file: &Path, number: u32) -> Result<Segment, Problem> {
+    Segment::view(file, number).map_err(|problem| match problem.next_step() {
         "" => problem.next("name a file that a program made as a ring of this version (Segment::create)"),
         _ => problem,
     })

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 pub(super) fn run(args: &args::RingStat) -> Result<u8, Problem> {
-    let stat = super::open(&args.file)?.stat();
+    let stat = super::open(&args.file, args.ring)?.stat();
     match &args.json {
         Some(path) => output::write(path, &format!("{:#}\n", as_json(&args.file, &stat)))?,
         None => output::print(&as_text(&args.file, &stat))?,
@@ -29,6 +29,7 @@ fn as_json(file: &Path, stat: &Stat) -> Value {
         "dropped": stat.dropped,
         "abandoned": stat.abandoned,
         "lost": stat.lost,
+        "kernel_writes": stat.is_foreign,
         "writer": holder_json(&stat.writer),
         "reader": is_spsc.then(|| holder_json(&stat.reader)),
         "fault": stat.fault.map(|fault| fault.to_string()),
@@ -69,7 +70,8 @@ fn as_text(file: &Path, stat: &Stat) -> String {
     let _ = writeln!(text, "dropped    {} because the ring was full", stat.dropped);
     let _ = writeln!(text, "abandoned  {} begun by writers that died", stat.abandoned);
     let _ = writeln!(text, "lost       {} skipped by new readers", stat.lost);
-    let _ = writeln!(text, "writer     {}", holder(&stat.writer));
+    let writer = if stat.is_foreign { "the kernel".to_owned() } else { holder(&stat.writer) };
+    let _ = writeln!(text, "writer     {writer}");
     if stat.kind == Kind::Spsc {
         let _ = writeln!(text, "reader     {}", holder(&stat.reader));
     }

@@ -18,7 +18,7 @@ const NAP: Duration = Duration::from_micros(500);
 const NAPS_PER_PEER: u32 = 500;
 
 pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
-    let segment = super::open(&args.file)?;
+    let segment = super::open(&args.file, args.ring)?;
     let start = match args.from {
         RingStart::Oldest => Start::Oldest,
         RingStart::Newest => Start::Latest,
