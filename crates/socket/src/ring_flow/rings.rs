@@ -15,6 +15,8 @@ pub(super) struct Rings {
     readers: Vec<Reader>,
     /// The ring that is looked at first in the next call: a busy queue waits for all others.
     turn: usize,
+    /// One flag for the whole feed: all rings are looked at after it was set.
+    doorbell: Option<Doorbell>,
     message_bytes_max: usize,
 }
 
@@ -53,16 +55,8 @@ impl Rings {
             let segment = Segment::foreign(file, offset, kernel_ring_bytes(facts.cells))?;
             readers.push(Reader { subscriber: segment.subscriber(Start::Latest)?, lost: 0 });
         }
-        Ok(Self::over(readers, doorbell))
-    }
-
-    fn over(mut readers: Vec<Reader>, doorbell: Option<Doorbell>) -> Self {
-        // One flag for the whole feed: the first reader keeps it, and all rings are looked at after it was set.
-        if let (Some(first), Some(doorbell)) = (readers.first_mut(), doorbell) {
-            first.subscriber.set_doorbell(doorbell);
-        }
         let message_bytes_max = readers.iter().map(|reader| reader.subscriber.message_bytes_max()).max().unwrap_or(0);
-        Self { readers, turn: 0, message_bytes_max }
+        Ok(Self { readers, turn: 0, doorbell, message_bytes_max })
     }
 
     /// The longest message, bytes.
@@ -105,12 +99,13 @@ impl Rings {
 
     /// The descriptor that is readable after the doorbell was rung.
     pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
-        self.readers.first().and_then(|reader| reader.subscriber.doorbell())
+        self.doorbell.as_ref().map(Doorbell::fd)
     }
 
-    /// Asks for the doorbell with the next message of any ring. All rings must be looked at after that and before the sleep; false if the
-    /// first ring has something already.
-    pub(super) fn request_doorbell(&mut self) -> bool {
-        self.readers.first_mut().is_none_or(|reader| reader.subscriber.request_doorbell())
+    /// Asks for the doorbell with the next message of any ring; false if there is a message already.
+    pub(super) fn request_doorbell(&self) -> bool {
+        let is_ready = || self.readers.iter().any(|reader| reader.subscriber.is_ready());
+        // The sequence is for devices.
+        self.doorbell.as_ref().map_or_else(|| !is_ready(), |doorbell| doorbell.request(0, is_ready))
     }
 }

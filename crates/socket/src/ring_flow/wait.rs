@@ -1,6 +1,7 @@
 //! The sleep of a flow, until a packet is there: on its doorbell, its kernel sockets and its agent.
 
 use super::Flow;
+use super::rings::Rings;
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use sidestep_ring::{Deadline, WaitError};
@@ -79,7 +80,7 @@ impl Flow {
     /// Asks for a wake-up by [`Flow::wakeup_fd`] with the next packet. Returns false if there is something to receive already.
     pub fn request_wakeup(&mut self) -> bool {
         // Looked at after the flag was set: a packet before that is found, one after that rings.
-        let is_asked = self.rings.as_mut().is_none_or(|rings| rings.request_doorbell());
+        let is_asked = self.rings.as_ref().is_none_or(Rings::request_doorbell);
         !self.is_ready() && is_asked
     }
 
