@@ -385,7 +385,6 @@ impl<'a> AgentThread<'a> {
                 }
                 true
             }
-            Ok(Some(Notice::FeedRevoked { .. } | Notice::FeedVerdict { .. })) => true,
             Ok(Some(Notice::GivenBack { stack, entry })) => {
                 self.prove_again(stack, entry);
                 true

@@ -61,7 +61,7 @@ fn hear(shared: &Shared, state: &mut State) {
         let Some(session) = &mut state.session else { return };
         match session.told() {
             Ok(None) => return,
-            Ok(Some(Told::Verdict(entry, path))) => shared.set_path(state, entry, &path),
+            Ok(Some(Told::Verdict(entry, path))) => shared.set_path(state, entry, path.as_ref()),
             Ok(Some(Told::Revoked(why))) | Err(why) => return shared.lose(state, why),
         }
     }

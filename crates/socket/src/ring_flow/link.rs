@@ -258,13 +258,18 @@ impl Shared {
         });
     }
 
-    /// Another verdict is in force.
-    pub(super) fn set_path(&self, state: &State, entry: Entry, path: &EntryPath) {
+    /// Another verdict is in force, or rings carry the entry no more.
+    pub(super) fn set_path(&self, state: &State, entry: Entry, path: Result<&EntryPath, &Why>) {
         let same = state.entries.iter().filter(|(_, wanted)| wanted.entry.canonical() == entry.canonical());
-        let numbers: Vec<u32> = same.map(|(number, _)| *number).collect();
+        let same: Vec<(&u32, &Wanted)> = same.collect();
+        for proof in same.iter().filter_map(|(_, wanted)| wanted.proof.as_ref()) {
+            if path.is_ok() { proof.deafen() } else { proof.undeafen() }
+        }
         self.post(|board| {
-            for number in numbers {
-                board.paths.insert(number, path.clone());
+            for (number, wanted) in same {
+                let path = path.cloned();
+                let path = path.unwrap_or_else(|why| EntryPath::without(why, wanted.proof.is_some()));
+                board.paths.insert(*number, path);
             }
         });
     }

@@ -294,7 +294,7 @@ impl Flow {
                     source,
                     destination: twin.local(),
                     protocol: Protocol::Udp,
-                    received_ns: twin::now_ns(),
+                    received_ns: sidestep_sys::clock::monotonic_ns(),
                     vlan: None,
                     queue: None,
                     lost_before: 0,

@@ -60,7 +60,7 @@ impl fmt::Display for EntryPath {
         match self {
             Self::Ring { verdict, mode, downgrade } => {
                 let mode = if *mode == Mode::Generic { "generic XDP" } else { "XDP" };
-                write!(f, "ring ({mode}, {})", verdict_name(*verdict))?;
+                write!(f, "ring ({mode}, {verdict})")?;
                 downgrade.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
             }
             Self::Kernel { reason, detail } => write!(f, "kernel: {}", told(*reason, detail)),
@@ -71,13 +71,6 @@ impl fmt::Display for EntryPath {
 
 fn told(reason: Reason, detail: &str) -> String {
     if detail.is_empty() { reason.to_string() } else { format!("{reason} ({detail})") }
-}
-
-fn verdict_name(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Pass => "pass",
-        Verdict::Drop => "drop",
-    }
 }
 
 /// The reason why there are no rings.

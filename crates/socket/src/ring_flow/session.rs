@@ -5,7 +5,7 @@ use super::rings::Rings;
 use super::{EntryPath, FlowOptions, Verdict};
 use crate::reason::Reason;
 use sidestep_control_api::client::{Client, Error, Notice};
-use sidestep_control_api::message::{Entry, Mode};
+use sidestep_control_api::message::{Entry, FeedRevoked, FeedVerdict, Mode};
 use sidestep_control_api::place;
 use sidestep_ring::Doorbell;
 use std::io;
@@ -22,8 +22,8 @@ pub(super) struct Session {
 pub(super) enum Told {
     /// The feed is gone.
     Revoked(Why),
-    /// Another verdict is in force for an entry.
-    Verdict(Entry, EntryPath),
+    /// Another verdict is in force for an entry, or it is in no ring any more.
+    Verdict(Entry, Result<EntryPath, Why>),
 }
 
 impl Session {
@@ -52,7 +52,7 @@ impl Session {
         twin: Option<BorrowedFd<'_>>,
     ) -> Result<Result<EntryPath, Why>, Why> {
         match self.client.steer_feed(self.feed, entry, verdict, twin) {
-            Ok((verdict, downgrade)) => Ok(Ok(EntryPath::Ring { verdict, mode: self.mode, downgrade })),
+            Ok((verdict, reason)) => Ok(self.steered(Some(verdict), reason)),
             Err(error @ Error::Refused(_)) => Ok(Err(Why::of(&error))),
             Err(error) => Err(Why::of(&error)),
         }
@@ -70,18 +70,24 @@ impl Session {
     pub(super) fn told(&mut self) -> Result<Option<Told>, Why> {
         while let Some(notice) = self.client.notice().map_err(|error| Why::of(&error))? {
             match notice {
-                Notice::FeedRevoked { feed, refusal } if feed == self.feed => {
+                Notice::FeedRevoked(FeedRevoked { feed, refusal }) if feed == self.feed => {
                     return Ok(Some(Told::Revoked(Why::of(&Error::Refused(refusal)))));
                 }
-                Notice::FeedVerdict { feed, entry, verdict, reason } if feed == self.feed => {
-                    let path = EntryPath::Ring { verdict, mode: self.mode, downgrade: reason };
-                    return Ok(Some(Told::Verdict(entry, path)));
+                Notice::FeedVerdict(FeedVerdict { feed, entry, verdict, reason }) if feed == self.feed => {
+                    return Ok(Some(Told::Verdict(entry, self.steered(verdict, reason))));
                 }
                 // Of stacks, of which this connection has none.
                 _ => {}
             }
         }
         Ok(None)
+    }
+
+    fn steered(&self, verdict: Option<Verdict>, reason: Option<String>) -> Result<EntryPath, Why> {
+        match verdict {
+            Some(verdict) => Ok(EntryPath::Ring { verdict, mode: self.mode, downgrade: reason }),
+            None => Err(told(Reason::Refused, reason.unwrap_or_default())),
+        }
     }
 
     /// A descriptor that is readable when control has told something.

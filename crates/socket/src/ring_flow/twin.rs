@@ -3,7 +3,6 @@
 use super::FlowOptions;
 use crate::fallback::udp::Twin as Socket;
 use crate::options::UdpOptions;
-use rustix::time::{ClockId, clock_gettime};
 use sidestep_sys::Problem;
 use sidestep_sys::drop_filter::{self, Owner};
 use std::io::{self, ErrorKind};
@@ -100,13 +99,6 @@ impl AsFd for Proof {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-}
-
-/// CLOCK_MONOTONIC, nanoseconds.
-pub(super) fn now_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
-    let (seconds, nanoseconds) = (u64::try_from(now.tv_sec).unwrap_or(0), u64::try_from(now.tv_nsec).unwrap_or(0));
-    seconds.saturating_mul(1_000_000_000).saturating_add(nanoseconds)
 }
 
 fn of_socket(reuse_address: bool, options: &FlowOptions) -> UdpOptions {
