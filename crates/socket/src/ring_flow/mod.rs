@@ -41,6 +41,8 @@
 //! [`Flow::leave`]. A flow belongs to the process that opened it.
 
 mod agent;
+#[cfg(test)]
+mod controlled;
 mod link;
 mod options;
 mod packet;

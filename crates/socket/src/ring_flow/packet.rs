@@ -9,6 +9,7 @@
 //! lengths and offsets are parsed here, those in the facts are not relied on.
 
 use super::statistics::Refused;
+use crate::options::Checksums as Wish;
 use sidestep_control_api::message::Protocol;
 use sidestep_stack::Checksums;
 use sidestep_wire::{Addresses, Refusal, ipv4, ipv6, protocol, tcp, udp};
@@ -49,6 +50,17 @@ pub(super) struct Found {
 }
 
 impl<'a> Packet<'a> {
+    /// Parses a message that a reader of its own has taken from a feed's ring; `None` if it is no datagram or segment, or if a checksum
+    /// is wrong. [`Wish::Auto`] accepts checksums that a sender of this machine has left unfinished.
+    pub fn parse(message: &'a [u8], checksums: Wish) -> Option<Self> {
+        let checksums = match checksums {
+            Wish::Auto => Checksums::VerifyFinished,
+            Wish::Verify => Checksums::Verify,
+            Wish::Trust => Checksums::Trusted,
+        };
+        parse(message, checksums).ok().map(|found| Self::of(&found, message))
+    }
+
     pub(super) fn of(found: &Found, buffer: &'a [u8]) -> Self {
         let bytes = |range: &Range<usize>| buffer.get(range.clone()).unwrap_or_default();
         Self { facts: found.facts, payload: bytes(&found.payload), bytes: bytes(&found.packet) }
@@ -279,6 +291,7 @@ mod tests {
                     prop_assert!(is_inside(&found, &message));
                 }
             }
+            prop_assert!(Packet::parse(&message, Wish::Trust).is_none_or(|packet| packet.bytes().len() + FACTS_BYTES == message.len()));
         }
 
         #[test]
