@@ -40,6 +40,10 @@ struct frame {
 	const __u8 *end; /* of the first buffer */
 	__u32 beyond;    /* bytes of the frame behind it */
 	const __u8 *destination;
+	__u32 packet_bytes; /* of the IP packet, without padding behind it */
+	__u16 packet_at;    /* offset of the IP header in the frame */
+	__u16 transport_at; /* of the TCP or UDP header */
+	__u16 header_bytes; /* of that header */
 	__be16 type;
 	__u8 is_fragment; /* the first of several, of TCP: its ports are there, its segment is not */
 	__u8 tcp_flags;   /* 0 in a fragment */
@@ -77,6 +81,7 @@ INLINE int read_tag(struct frame *frame, __u16 *vlan)
 	*vlan = NET16(tag->control) & 0xfff;
 	frame->type = tag->type;
 	frame->at += sizeof(*tag);
+	frame->packet_at += sizeof(*tag);
 	return GO_ON;
 }
 
@@ -90,6 +95,7 @@ INLINE int read_ethernet(struct frame *frame)
 	frame->destination = header->h_dest;
 	frame->type = header->h_proto;
 	frame->at += sizeof(*header);
+	frame->packet_at = sizeof(*header);
 	if (!is_vlan(frame->type))
 		return GO_ON;
 	reason = read_tag(frame, &frame->key.outer_vlan);
@@ -123,6 +129,7 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 	if (frame->key.protocol == IPPROTO_UDP) {
 		const struct udphdr *udp = (const void *)frame->at;
 
+		frame->header_bytes = sizeof(*udp);
 		if ((const __u8 *)(udp + 1) > frame->end)
 			return not_whole(frame, PASS_BAD_TRANSPORT);
 		if (payload_bytes < sizeof(*udp) || NET16(udp->len) != payload_bytes)
@@ -139,6 +146,7 @@ INLINE int read_transport(struct frame *frame, __u32 payload_bytes)
 		if (tcp->doff < 5 || tcp->doff * 4 > payload_bytes)
 			return PASS_BAD_TRANSPORT;
 		frame->tcp_flags = frame->at[TCP_FLAGS_AT];
+		frame->header_bytes = tcp->doff * 4u;
 		frame->key.remote_port = tcp->source;
 		frame->key.local_port = tcp->dest;
 		return GO_ON;
@@ -183,6 +191,8 @@ INLINE int read_ipv4(struct frame *frame)
 	frame->key.protocol = ip->protocol;
 	__builtin_memcpy(frame->key.local, &ip->daddr, 4);
 	__builtin_memcpy(frame->key.remote, &ip->saddr, 4);
+	frame->packet_bytes = total_bytes;
+	frame->transport_at = frame->packet_at + ip->ihl * 4u;
 	frame->at += ip->ihl * 4u;
 	return read_transport(frame, total_bytes - ip->ihl * 4u);
 }
@@ -215,6 +225,7 @@ INLINE int read_fragment_header(struct frame *frame, __u32 *payload_bytes)
 	frame->is_fragment = (header->place & NET16(1)) != 0;
 	frame->key.protocol = IPPROTO_TCP;
 	frame->at += sizeof(*header);
+	frame->transport_at += sizeof(*header);
 	*payload_bytes -= sizeof(*header);
 	return GO_ON;
 }
@@ -250,6 +261,8 @@ INLINE int read_ipv6(struct frame *frame)
 	frame->key.protocol = ip->nexthdr;
 	__builtin_memcpy(frame->key.local, &ip->daddr, 16);
 	__builtin_memcpy(frame->key.remote, &ip->saddr, 16);
+	frame->packet_bytes = payload_bytes + sizeof(*ip);
+	frame->transport_at = frame->packet_at + sizeof(*ip);
 	frame->at += sizeof(*ip);
 	if (UNLIKELY(ip->nexthdr == IPPROTO_FRAGMENT)) {
 		reason = read_fragment_header(frame, &payload_bytes);

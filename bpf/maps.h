@@ -75,6 +75,87 @@ struct {
 	struct heartbeat_map *values[];
 } heartbeats SEC(".maps");
 
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, RING_FLOWS_MAX);
+	MAP_TYPE(key, struct flow_key);
+	MAP_TYPE(value, struct feed_set);
+} ring_flows SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, RING_LISTENERS_MAX);
+	MAP_TYPE(key, struct listener_key);
+	MAP_TYPE(value, struct feed_set);
+} ring_listeners SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_HASH);
+	MAP_NUMBER(max_entries, RING_GROUPS_MAX);
+	MAP_TYPE(key, struct group_key);
+	MAP_TYPE(value, struct feed_set);
+} ring_groups SEC(".maps");
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, FEEDS_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct feed);
+} feeds SEC(".maps");
+
+/* The rings of a feed, one in each element. Made by crates/kernel_ring with as many as the device has queues. */
+struct rings_map {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE | BPF_F_INNER_MAP);
+	MAP_NUMBER(key_size, sizeof(__u32));
+	MAP_NUMBER(value_size, RING_ELEMENT_BYTES(FEED_CELLS));
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	MAP_NUMBER(max_entries, FEEDS_MAX);
+	MAP_TYPE(key, __u32);
+	struct rings_map *values[];
+} feed_rings SEC(".maps");
+
+/* [feed * QUEUES_MAX + receive queue]. */
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, FEEDS_MAX * QUEUES_MAX);
+	MAP_TYPE(key, __u32);
+	MAP_TYPE(value, struct ring_state);
+} ring_states SEC(".maps");
+
+/* [feed * DOORBELLS_MAX + doorbell]: pages of readers, as with heartbeats. */
+struct doorbell_map {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);
+	MAP_NUMBER(max_entries, 1);
+	MAP_NUMBER(map_flags, BPF_F_MMAPABLE);
+	MAP_NUMBER(key_size, sizeof(__u32));
+	MAP_NUMBER(value_size, sizeof(struct doorbell));
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	MAP_NUMBER(max_entries, FEEDS_MAX * DOORBELLS_MAX);
+	MAP_TYPE(key, __u32);
+	struct doorbell_map *values[];
+} doorbells SEC(".maps");
+
+/* What the readers' epoll waits for. */
+struct doorbell_ring {
+	MAP_NUMBER(type, BPF_MAP_TYPE_RINGBUF);
+	MAP_NUMBER(max_entries, DOORBELL_RING_BYTES);
+};
+
+struct {
+	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	MAP_NUMBER(max_entries, FEEDS_MAX * DOORBELLS_MAX);
+	MAP_TYPE(key, __u32);
+	struct doorbell_ring *values[];
+} doorbell_rings SEC(".maps");
+
 /* [stack * QUEUES_MAX + receive queue]. The kernel removes a socket when it is closed. */
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_XSKMAP);

@@ -3,7 +3,8 @@
  * Steers received frames: hot flows to the AF_XDP socket of the stack that owns them, everything else to the kernel.
  *
  * The verdicts are XDP_REDIRECT and XDP_PASS: a frame that is not certainly of an owned flow is passed, and counted by
- * reason. Three kinds of frames are dropped, because the kernel would reset a connection that it does not know: the
+ * reason. Packets of feeds are copied into rings before that (feeds.h), and dropped if the feed has them for itself.
+ * Three other kinds of frames are dropped, because the kernel would reset a connection that it does not know: the
  * first fragment of a stack's segment, which the kernel would reassemble; a segment that comes by a queue on which its
  * living owner has no socket; and one that is longer than that socket accepts. Frames are not modified.
  * docs/decisions/0009-steering.md has the reasons.
@@ -101,7 +102,7 @@ INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
 }
 
 /* The most specific entry wins, as among the kernel's sockets: address before VLAN before neither. */
-INLINE const struct owner *find_listener(const struct flow_key *flow, __u8 none, int *any_address)
+INLINE const void *find_listener(const void *table, const struct flow_key *flow, __u8 none, int *any_address)
 {
 	struct listener_key key = {
 		.local_port = flow->local_port,
@@ -110,33 +111,33 @@ INLINE const struct owner *find_listener(const struct flow_key *flow, __u8 none,
 		.protocol = flow->protocol,
 		.family = flow->family,
 	};
-	const struct owner *owner;
+	const void *found;
 
 	__builtin_memcpy(key.local, flow->local, ADDRESS_BYTES);
-	owner = lookup(&listeners, &key);
-	if (owner)
-		return owner;
+	found = lookup(table, &key);
+	if (found)
+		return found;
 	if (!(none & NONE_OF_ANY_VLAN)) {
 		key.outer_vlan = VLAN_ANY;
 		key.inner_vlan = 0;
-		owner = lookup(&listeners, &key);
-		if (owner)
-			return owner;
+		found = lookup(table, &key);
+		if (found)
+			return found;
 		key.outer_vlan = flow->outer_vlan;
 		key.inner_vlan = flow->inner_vlan;
 	}
 	*any_address = 1;
 	__builtin_memset(key.local, 0, ADDRESS_BYTES);
-	owner = lookup(&listeners, &key);
-	if (owner || none & NONE_OF_ANY_VLAN)
-		return owner;
+	found = lookup(table, &key);
+	if (found || none & NONE_OF_ANY_VLAN)
+		return found;
 	key.outer_vlan = VLAN_ANY;
 	key.inner_vlan = 0;
-	return lookup(&listeners, &key);
+	return lookup(table, &key);
 }
 
 /* The channel with its source before the group from any source (RFC 4607). */
-INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
+INLINE const void *find_group(const void *table, const struct flow_key *flow, __u8 none)
 {
 	struct group_key key = {
 		.port = flow->local_port,
@@ -144,31 +145,31 @@ INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 		.inner_vlan = flow->inner_vlan,
 		.family = flow->family,
 	};
-	const struct owner *owner;
+	const void *found;
 
 	__builtin_memcpy(key.group, flow->local, ADDRESS_BYTES);
 	if (!(none & NONE_WITH_SOURCE)) {
 		__builtin_memcpy(key.source, flow->remote, ADDRESS_BYTES);
-		owner = lookup(&groups, &key);
-		if (owner)
-			return owner;
+		found = lookup(table, &key);
+		if (found)
+			return found;
 		if (!(none & NONE_OF_ANY_VLAN)) {
 			key.outer_vlan = VLAN_ANY;
 			key.inner_vlan = 0;
-			owner = lookup(&groups, &key);
-			if (owner)
-				return owner;
+			found = lookup(table, &key);
+			if (found)
+				return found;
 			key.outer_vlan = flow->outer_vlan;
 			key.inner_vlan = flow->inner_vlan;
 		}
 		__builtin_memset(key.source, 0, ADDRESS_BYTES);
 	}
-	owner = lookup(&groups, &key);
-	if (owner || none & NONE_OF_ANY_VLAN)
-		return owner;
+	found = lookup(table, &key);
+	if (found || none & NONE_OF_ANY_VLAN)
+		return found;
 	key.outer_vlan = VLAN_ANY;
 	key.inner_vlan = 0;
-	return lookup(&groups, &key);
+	return lookup(table, &key);
 }
 
 /* Returns whether the kernel has a socket for the segment. If a stack has connections on the same port: a listener gets
@@ -240,6 +241,8 @@ INLINE int share(struct xdp_md *context, const struct frame *frame, struct owner
 	return REDIRECT_FLOW;
 }
 
+#include "feeds.h"
+
 INLINE int is_redirect(int reason)
 {
 	return reason <= REDIRECT_PORT;
@@ -247,7 +250,7 @@ INLINE int is_redirect(int reason)
 
 INLINE int is_drop(int reason)
 {
-	return reason == DROP_FRAGMENT || reason == DROP_QUEUE || reason == DROP_TOO_LONG;
+	return reason == DROP_FRAGMENT || reason == DROP_QUEUE || reason == DROP_TOO_LONG || reason == DROP_RING;
 }
 
 /* Finds the owner of the frame; returns a reason to pass it if there is none. */
@@ -262,7 +265,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 			return PASS_FOREIGN_MAC;
 		if (frame->key.protocol != IPPROTO_UDP)
 			return PASS_NO_GROUP;
-		found = find_group(&frame->key, settings->none);
+		found = find_group(&groups, &frame->key, settings->none);
 		if (!found)
 			return PASS_NO_GROUP;
 		*owner = *found;
@@ -280,7 +283,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 		*owner = *found;
 		return UNLIKELY(owner->stack & SHARED) ? share(context, frame, owner) : REDIRECT_FLOW;
 	}
-	found = find_listener(&frame->key, settings->none, &any_address);
+	found = find_listener(&listeners, &frame->key, settings->none, &any_address);
 	if (!found)
 		return PASS_NO_ENTRY;
 	if (any_address && is_forwarded(context, &frame->key))
@@ -369,6 +372,8 @@ INLINE int decide(struct xdp_md *context)
 	reason = read_frame(&frame);
 	if (reason != GO_ON)
 		return reason;
+	if (UNLIKELY(~settings->none & NONE_IN_RINGS) && copy_to_feeds(context, settings, &frame))
+		return DROP_RING;
 	reason = find_owner(context, &frame, settings, &owner);
 	if (!is_redirect(reason))
 		return frame.is_fragment ? PASS_FRAGMENT : reason;

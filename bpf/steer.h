@@ -16,8 +16,10 @@
 
 #include <linux/types.h>
 
+#include "ring.h"
+
 #define STEER_MAGIC 0x50455453 /* "STEP" in memory of a little-endian machine */
-#define LAYOUT_VERSION 5
+#define LAYOUT_VERSION 6
 
 #define ADDRESS_BYTES 16
 #define LABEL_BYTES 48
@@ -29,6 +31,14 @@
 #define GROUPS_MAX 4096    /* multicast channels of one interface; the largest feeds have some hundreds */
 #define PORTS 65536        /* an array: a lookup is an index, without a hash */
 #define COUNTERS_MAX 64    /* more than there are reasons, so that a new reason does not change the map */
+
+#define FEEDS_MAX 64           /* bits of a set; a host has fewer cores to read them */
+#define FEED_CELLS 16384       /* of one ring: 1 MiB, some 700 packets of 1,500 bytes, 5,400 of 100; it fits an L2 cache */
+#define FEEDS_OF_ENTRY_MAX 8   /* copies of one packet: users that receive the same group */
+#define DOORBELLS_MAX 16       /* of one feed: each is looked at for every packet */
+#define RING_FLOWS_MAX 4096    /* taps on connections */
+#define RING_LISTENERS_MAX 1024
+#define RING_GROUPS_MAX 4096
 
 #define VLAN_ANY 0xffff /* in `outer_vlan` of a listener or group: any tagging, none included */
 #define FAMILY_IPV4 4
@@ -80,6 +90,51 @@ struct owner {
 /* A bit beside the stack's number: the kernel gets the segments as soon as it has the connection, the stack until then. */
 #define SHARED 0x80000000
 
+/* The value of ring_flows, ring_listeners and ring_groups. */
+struct feed_set {
+	__u64 feeds; /* bit n: feed n gets a copy; at most FEEDS_OF_ENTRY_MAX */
+	__u32 drops; /* 1: nobody else gets the packet, as long as control's heartbeat is fresh */
+	__u32 zero;
+};
+
+/* A row of the table of feeds. */
+struct feed {
+	__u32 live;
+	__u32 rings;     /* one for each receive queue; packets of further queues are not copied */
+	__u64 doorbells; /* bit n: doorbell n is there */
+	__u8 label[LABEL_BYTES]; /* for display */
+};
+
+/* The writer's side of a ring, which no process can map. */
+struct ring_state {
+	struct sidestep_ring_producer producer;
+	__u32 busy; /* 1 while a program writes the ring */
+	__u32 zero;
+	__u64 reserved;
+};
+
+/* What stands before the IP packet in a message of a feed. Byte order of this machine. */
+struct ring_packet {
+	__u64 received_ns;   /* CLOCK_MONOTONIC, read by the program */
+	__u16 payload_at;    /* from the message's first byte */
+	__u16 payload_bytes;
+	__u16 outer_vlan;    /* 0: none */
+	__u8 family;
+	__u8 protocol;
+};
+
+/* The longest IP packet that is copied: what fits the slack. */
+#define RING_PACKET_BYTES_MAX (RING_SLACK_BYTES - 64)
+
+/* A word that a reader sets before it sleeps, in a page of its own. */
+struct doorbell {
+	__u64 asleep;
+	__u64 reserved[7];
+};
+
+/* The size of a doorbell's BPF ring buffer: the smallest one. */
+#define DOORBELL_RING_BYTES 4096
+
 /* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program only
  * the second word. */
 struct port_owner {
@@ -112,11 +167,16 @@ struct config {
 	__u8 mac[6];       /* the interface's own address */
 	__u8 generic;      /* 1: attached in generic mode */
 	__u8 none;         /* NONE_...: kinds of entries that no table has, so that they are not looked up */
+	__u64 control_beat_ns; /* CLOCK_MONOTONIC: control's heartbeat, without which no feed has a packet for itself */
 };
 
 /* Bits whose default 0 is safe: without knowledge every table is looked up. */
 #define NONE_OF_ANY_VLAN 1 /* no listener and no group of VLAN_ANY */
 #define NONE_WITH_SOURCE 2 /* no group of one source */
+#define NONE_IN_RING_FLOWS 4
+#define NONE_IN_RING_LISTENERS 8
+#define NONE_IN_RING_GROUPS 16
+#define NONE_IN_RINGS (NONE_IN_RING_FLOWS | NONE_IN_RING_LISTENERS | NONE_IN_RING_GROUPS)
 
 /* The outcome of a frame: the index of its counter. reason.rs has the displayed names. */
 enum reason {
@@ -151,6 +211,7 @@ enum reason {
 	DROP_TOO_LONG,
 	PASS_KERNEL_SOCKET,
 	PASS_HANDED_OVER,
+	DROP_RING,
 	REASONS, /* their number: at most COUNTERS_MAX */
 };
 

@@ -18,7 +18,15 @@ fn main() {
     let source = root.join("bpf/steer.bpf.c");
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     println!("cargo::rerun-if-changed={}", source.display());
-    for header in ["bpf/frame.h", "bpf/maps.h", "bpf/steer.h"] {
+    for header in [
+        "bpf/feeds.h",
+        "bpf/frame.h",
+        "bpf/maps.h",
+        "bpf/ring.h",
+        "bpf/steer.h",
+        "include/sidestep/ring_layout.h",
+        "include/sidestep/ring_producer.h",
+    ] {
         println!("cargo::rerun-if-changed={}", root.join(header).display());
     }
     println!("cargo::rerun-if-env-changed=CLANG");
@@ -49,6 +57,10 @@ fn compile(compiler: &str, root: &Path, source: &Path, object: &Path) -> Command
     // Debian has <asm/types.h> in a folder per architecture, which clang does not know for this target.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     command.arg(format!("-I/usr/include/{arch}-linux-gnu"));
+    // Stores stay in order on x86 (include/sidestep/ring_producer.h).
+    if arch == "x86_64" {
+        command.arg("-D__TARGET_ARCH_x86");
+    }
     command.arg("-c").arg(source).arg("-o").arg(object).current_dir(root);
     command
 }

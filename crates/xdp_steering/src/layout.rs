@@ -1,9 +1,11 @@
 //! The layouts of `bpf/steer.h`: sizes and offsets, bytes. The tests compare them with the compiled program's BTF.
 
+use sidestep_kernel_ring::SLACK_BYTES;
+
 /// `STEER_MAGIC`.
 pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// The most stacks of one interface: one per accelerated process; a host has fewer cores to poll them.
 pub const STACKS_MAX: u32 = 64;
@@ -23,6 +25,22 @@ pub const GROUPS_MAX: u32 = 4096;
 pub(crate) const PORTS: u32 = 1 << 16;
 /// `COUNTERS_MAX`: more than there are reasons, so that a new reason does not change the map.
 pub(crate) const COUNTERS_MAX: u32 = 64;
+/// The most feeds of one interface: the bits of a set.
+pub const FEEDS_MAX: u32 = 64;
+/// The cells of one ring of a feed: 1 MiB, some 700 packets of 1,500 bytes, or 5,400 of 100.
+pub const FEED_CELLS: u64 = 16_384;
+/// The most feeds that get a copy of one packet.
+pub const FEEDS_OF_ENTRY_MAX: u32 = 8;
+/// The most readers of one feed that sleep.
+pub const DOORBELLS_MAX: u32 = 16;
+/// The most entries of feeds, by table: taps on connections, ports, groups.
+pub(crate) const RING_FLOWS_MAX: u32 = 4096;
+pub(crate) const RING_LISTENERS_MAX: u32 = 1024;
+pub(crate) const RING_GROUPS_MAX: u32 = 4096;
+/// The longest IP packet that is copied into a ring, bytes.
+pub const RING_PACKET_BYTES_MAX: usize = SLACK_BYTES - 64;
+/// The size of a doorbell's BPF ring buffer, bytes.
+pub(crate) const DOORBELL_RING_BYTES: u32 = 4096;
 /// The longest label of a stack, bytes; longer ones are truncated.
 pub(crate) const LABEL_BYTES: usize = 48;
 
@@ -31,6 +49,10 @@ pub(crate) const VLAN_ANY: u16 = 0xffff;
 /// `NONE_OF_ANY_VLAN` and `NONE_WITH_SOURCE`, in `none` of the settings.
 pub(crate) const NONE_OF_ANY_VLAN: u8 = 1;
 pub(crate) const NONE_WITH_SOURCE: u8 = 2;
+/// `NONE_IN_RING_...`, in the same place.
+pub(crate) const NONE_IN_RING_FLOWS: u8 = 4;
+pub(crate) const NONE_IN_RING_LISTENERS: u8 = 8;
+pub(crate) const NONE_IN_RING_GROUPS: u8 = 16;
 pub(crate) const FAMILY_IPV4: u8 = 4;
 pub(crate) const FAMILY_IPV6: u8 = 6;
 pub(crate) const ADDRESS_BYTES: usize = 16;
@@ -90,6 +112,53 @@ pub(crate) mod stack_row {
     pub(crate) const LABEL: usize = 16;
 }
 
+/// `struct feed_set`.
+pub(crate) mod feed_set {
+    pub(crate) const BYTES: usize = 16;
+    pub(crate) const FEEDS: usize = 0;
+    pub(crate) const DROPS: usize = 8;
+}
+
+/// `struct feed`.
+pub(crate) mod feed_row {
+    pub(crate) const BYTES: usize = 64;
+    pub(crate) const LIVE: usize = 0;
+    pub(crate) const RINGS: usize = 4;
+    pub(crate) const DOORBELLS: usize = 8;
+    pub(crate) const LABEL: usize = 16;
+}
+
+/// `struct ring_state`.
+pub(crate) mod ring_state {
+    pub(crate) const BYTES: usize = 64;
+    /// `producer.sequence` and `producer.dropped`.
+    pub(crate) const SEQUENCE: usize = 8;
+    pub(crate) const DROPPED: usize = 32;
+}
+
+/// `struct ring_packet`, which stands before the IP packet in a message of a feed.
+pub mod ring_packet {
+    /// Its size.
+    pub const BYTES: usize = 16;
+    /// u64: the time at which the program saw the packet, CLOCK_MONOTONIC.
+    pub const RECEIVED_NS: usize = 0;
+    /// u16: the offset of the payload from the message's first byte.
+    pub const PAYLOAD_AT: usize = 8;
+    /// u16: the length of the payload.
+    pub const PAYLOAD_BYTES: usize = 10;
+    /// u16: the VLAN id, 0 for none.
+    pub const OUTER_VLAN: usize = 12;
+    /// u8: 4 or 6.
+    pub const FAMILY: usize = 14;
+    /// u8: 17 (UDP) or 6 (TCP).
+    pub const PROTOCOL: usize = 15;
+}
+
+/// `struct doorbell`.
+pub(crate) mod doorbell {
+    pub(crate) const BYTES: usize = 64;
+}
+
 /// `struct heartbeat`.
 pub(crate) mod heartbeat {
     pub(crate) const BYTES: usize = 64;
@@ -97,7 +166,7 @@ pub(crate) mod heartbeat {
 
 /// `struct config`.
 pub(crate) mod config {
-    pub(crate) const BYTES: usize = 40;
+    pub(crate) const BYTES: usize = 48;
     pub(crate) const MAGIC: usize = 0;
     pub(crate) const LAYOUT: usize = 4;
     pub(crate) const ENABLED: usize = 8;
@@ -107,6 +176,7 @@ pub(crate) mod config {
     pub(crate) const MAC: usize = 32;
     pub(crate) const GENERIC: usize = 38;
     pub(crate) const NONE: usize = 39;
+    pub(crate) const CONTROL_BEAT_NS: usize = 40;
 }
 
 /// Writes `value` at `offset`.
@@ -220,8 +290,25 @@ mod tests {
                 ("mac", config::MAC),
                 ("generic", config::GENERIC),
                 ("none", config::NONE),
+                ("control_beat_ns", config::CONTROL_BEAT_NS),
             ],
         );
+    }
+
+    #[test]
+    fn feeds_are_laid_out_as_compiled() {
+        use ring_packet::*;
+        assert_layout("feed_set", feed_set::BYTES, &[("feeds", feed_set::FEEDS), ("drops", feed_set::DROPS)]);
+        let feed = [("live", feed_row::LIVE), ("rings", feed_row::RINGS)];
+        assert_layout("feed", feed_row::BYTES, &feed);
+        assert_layout("feed", feed_row::BYTES, &[("doorbells", feed_row::DOORBELLS), ("label", feed_row::LABEL)]);
+        assert_layout("ring_state", ring_state::BYTES, &[("producer", 0), ("busy", 48)]);
+        let producer = [("next", 0), ("sequence", ring_state::SEQUENCE), ("dropped", ring_state::DROPPED)];
+        assert_layout("sidestep_ring_producer", 48, &producer);
+        let packet = [("received_ns", RECEIVED_NS), ("payload_at", PAYLOAD_AT), ("payload_bytes", PAYLOAD_BYTES)];
+        assert_layout("ring_packet", BYTES, &packet);
+        let packet = [("outer_vlan", OUTER_VLAN), ("family", FAMILY), ("protocol", PROTOCOL)];
+        assert_layout("ring_packet", BYTES, &packet);
     }
 
     /// The number in `#define NAME NUMBER` of steer.h.
@@ -254,6 +341,19 @@ mod tests {
         assert_eq!(defined("VLAN_ANY"), u32::from(VLAN_ANY));
         assert_eq!(defined("NONE_OF_ANY_VLAN"), u32::from(NONE_OF_ANY_VLAN));
         assert_eq!(defined("NONE_WITH_SOURCE"), u32::from(NONE_WITH_SOURCE));
+        assert_eq!(defined("NONE_IN_RING_FLOWS"), u32::from(NONE_IN_RING_FLOWS));
+        assert_eq!(defined("NONE_IN_RING_LISTENERS"), u32::from(NONE_IN_RING_LISTENERS));
+        assert_eq!(defined("NONE_IN_RING_GROUPS"), u32::from(NONE_IN_RING_GROUPS));
+        assert_eq!(defined("FEEDS_MAX"), FEEDS_MAX);
+        assert_eq!(u64::from(defined("FEED_CELLS")), FEED_CELLS);
+        assert_eq!(defined("FEEDS_OF_ENTRY_MAX"), FEEDS_OF_ENTRY_MAX);
+        assert_eq!(defined("DOORBELLS_MAX"), DOORBELLS_MAX);
+        assert_eq!(defined("DOORBELL_RING_BYTES"), DOORBELL_RING_BYTES);
+        assert_eq!(defined("RING_FLOWS_MAX"), RING_FLOWS_MAX);
+        assert_eq!(defined("RING_LISTENERS_MAX"), RING_LISTENERS_MAX);
+        assert_eq!(defined("RING_GROUPS_MAX"), RING_GROUPS_MAX);
+        let ring = include_str!("../../../bpf/ring.h");
+        assert!(ring.contains(&format!("#define RING_SLACK_BYTES {SLACK_BYTES}")));
         assert_eq!(defined("FAMILY_IPV4"), u32::from(FAMILY_IPV4));
         assert_eq!(defined("FAMILY_IPV6"), u32::from(FAMILY_IPV6));
     }

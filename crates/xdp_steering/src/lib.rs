@@ -3,7 +3,8 @@
 //!
 //! [`Steering`] attaches the program to one interface and pins its objects, so that it outlives the process and the
 //! next process can adopt it. [`Tables`] holds the flows, listeners and groups of each stack. [`Rehearsal`] is the same
-//! program with its own tables, not attached: it tells the outcome of a frame.
+//! program with its own tables, not attached: it tells the outcome of a frame. A **feed** is a set of rings into which the
+//! program copies the packets of entries, beside the receiver that they have or instead of it ([`Tables::feed_create`]).
 //!
 //! Linux 5.15 or later. Attaching needs CAP_BPF and CAP_NET_ADMIN, on a thread inside the interface's namespace.
 //!
@@ -23,6 +24,7 @@
 mod bpffs;
 mod counters;
 mod entry;
+mod feed;
 mod handed_over;
 mod layout;
 mod maps;
@@ -38,7 +40,11 @@ mod tables;
 pub use bpffs::{mount, unmount};
 pub use counters::Counter;
 pub use entry::{Flow, Group, Listener, MapEntry, Protocol, Vlan, VlanMatch};
-pub use layout::{FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX, STACKS_MAX};
+pub use feed::{FeedEntry, FeedFacts, FeedId};
+pub use layout::{
+    DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX,
+    RING_PACKET_BYTES_MAX, STACKS_MAX, ring_packet,
+};
 pub use reason::{Reason, Verdict};
 pub use rehearsal::{Outcome, Rehearsal};
 pub use stack::{StackFacts, StackOptions, Swept};

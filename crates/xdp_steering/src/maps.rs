@@ -10,8 +10,9 @@ use sidestep_sys::{Problem, bpf};
 
 use crate::entry::Table;
 use crate::layout::{
-    COUNTERS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, PORTS, QUEUES_MAX, STACKS_MAX, config, flow_key,
-    group_key, listener_key, port_owner, stack_row,
+    COUNTERS_MAX, DOORBELLS_MAX, FEEDS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, OWNER_BYTES, PORTS, QUEUES_MAX,
+    RING_FLOWS_MAX, RING_GROUPS_MAX, RING_LISTENERS_MAX, STACKS_MAX, config, feed_row, feed_set, flow_key, group_key,
+    listener_key, port_owner, ring_state, stack_row,
 };
 
 /// Handles of all maps. The kernel keeps a map as long as a handle, a pin or a program refers to it.
@@ -26,6 +27,14 @@ pub(crate) struct Maps {
     pub(crate) port_words: Words,
     pub(crate) stacks: MapHandle,
     pub(crate) heartbeats: MapHandle,
+    pub(crate) ring_flows: MapHandle,
+    pub(crate) ring_listeners: MapHandle,
+    pub(crate) ring_groups: MapHandle,
+    pub(crate) feeds: MapHandle,
+    pub(crate) feed_rings: MapHandle,
+    pub(crate) ring_states: MapHandle,
+    pub(crate) doorbells: MapHandle,
+    pub(crate) doorbell_rings: MapHandle,
     pub(crate) sockets: MapHandle,
     pub(crate) counters: MapHandle,
 }
@@ -34,11 +43,28 @@ pub(crate) struct Maps {
 type Shape = (MapType, usize, usize, usize);
 
 /// The names of the maps in the program, which are also those of their pins.
-pub(crate) const NAMES: [&str; 9] =
-    ["config", "flows", "listeners", "groups", "ports", "stacks", "heartbeats", "sockets", "counters"];
+pub(crate) const NAMES: [&str; 17] = [
+    "config",
+    "flows",
+    "listeners",
+    "groups",
+    "ports",
+    "stacks",
+    "heartbeats",
+    "ring_flows",
+    "ring_listeners",
+    "ring_groups",
+    "feeds",
+    "feed_rings",
+    "ring_states",
+    "doorbells",
+    "doorbell_rings",
+    "sockets",
+    "counters",
+];
 
 fn shape(name: &str) -> Shape {
-    let stacks = STACKS_MAX as usize;
+    let (stacks, feeds) = (STACKS_MAX as usize, FEEDS_MAX as usize);
     match name {
         "config" => (MapType::Array, 4, config::BYTES, 1),
         "flows" => (MapType::Hash, flow_key::BYTES, OWNER_BYTES, FLOWS_MAX as usize),
@@ -47,6 +73,13 @@ fn shape(name: &str) -> Shape {
         "ports" => (MapType::Array, 4, port_owner::BYTES, PORTS as usize),
         "stacks" => (MapType::Array, 4, stack_row::BYTES, stacks),
         "heartbeats" => (MapType::ArrayOfMaps, 4, 4, stacks),
+        "ring_flows" => (MapType::Hash, flow_key::BYTES, feed_set::BYTES, RING_FLOWS_MAX as usize),
+        "ring_listeners" => (MapType::Hash, listener_key::BYTES, feed_set::BYTES, RING_LISTENERS_MAX as usize),
+        "ring_groups" => (MapType::Hash, group_key::BYTES, feed_set::BYTES, RING_GROUPS_MAX as usize),
+        "feeds" => (MapType::Array, 4, feed_row::BYTES, feeds),
+        "feed_rings" => (MapType::ArrayOfMaps, 4, 4, feeds),
+        "ring_states" => (MapType::Array, 4, ring_state::BYTES, feeds * QUEUES_MAX as usize),
+        "doorbells" | "doorbell_rings" => (MapType::ArrayOfMaps, 4, 4, feeds * DOORBELLS_MAX as usize),
         "sockets" => (MapType::Xskmap, 4, 4, stacks * QUEUES_MAX as usize),
         _ => (MapType::PercpuArray, 4, 8, COUNTERS_MAX as usize),
     }
@@ -90,6 +123,14 @@ impl Maps {
             ports,
             stacks: checked("stacks")?,
             heartbeats: checked("heartbeats")?,
+            ring_flows: checked("ring_flows")?,
+            ring_listeners: checked("ring_listeners")?,
+            ring_groups: checked("ring_groups")?,
+            feeds: checked("feeds")?,
+            feed_rings: checked("feed_rings")?,
+            ring_states: checked("ring_states")?,
+            doorbells: checked("doorbells")?,
+            doorbell_rings: checked("doorbell_rings")?,
             sockets: checked("sockets")?,
             counters: checked("counters")?,
         })
@@ -105,6 +146,14 @@ impl Maps {
             &self.ports,
             &self.stacks,
             &self.heartbeats,
+            &self.ring_flows,
+            &self.ring_listeners,
+            &self.ring_groups,
+            &self.feeds,
+            &self.feed_rings,
+            &self.ring_states,
+            &self.doorbells,
+            &self.doorbell_rings,
             &self.sockets,
             &self.counters,
         ]
@@ -132,6 +181,15 @@ impl Maps {
             Table::Flows => &self.flows,
             Table::Listeners => &self.listeners,
             Table::Groups => &self.groups,
+        }
+    }
+
+    /// The table of feeds' entries of the same kind.
+    pub(crate) fn of_rings(&self, table: Table) -> &MapHandle {
+        match table {
+            Table::Flows => &self.ring_flows,
+            Table::Listeners => &self.ring_listeners,
+            Table::Groups => &self.ring_groups,
         }
     }
 }

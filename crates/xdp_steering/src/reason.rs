@@ -9,7 +9,7 @@ pub enum Verdict {
     Redirect,
     /// Passed to the kernel, as if no program were attached.
     Pass,
-    /// Dropped: its sender retransmits it.
+    /// Dropped: its sender retransmits it, or rings have it.
     Drop,
 }
 
@@ -116,6 +116,8 @@ reasons! {
         "A segment of the kernel's own to a port that is reserved for a stack: a connection that was handed over, or a program took it while no control plane held it.";
     HandedOver "PASS_HANDED_OVER" "pass-handed-over" Pass false
         "A segment of a connection that was handed over to the kernel.";
+    Ring "DROP_RING" "drop-ring" Drop false
+        "Copied into the rings of feeds, which have the packet for themselves.";
 }
 
 impl Reason {

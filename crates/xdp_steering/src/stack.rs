@@ -237,7 +237,7 @@ impl Tables {
 }
 
 /// CLOCK_MONOTONIC, the clock of heartbeats.
-fn monotonic_ns() -> u64 {
+pub(crate) fn monotonic_ns() -> u64 {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
@@ -268,7 +268,7 @@ fn socket_key(stack: StackId, queue: u32) -> [u8; 4] {
 }
 
 /// Deleting an absent key is not a failure.
-fn absent_is_fine(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<()> {
+pub(crate) fn absent_is_fine(result: libbpf_rs::Result<()>) -> libbpf_rs::Result<()> {
     match result {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),

@@ -8,8 +8,8 @@ use sidestep_sys::Problem;
 
 use crate::entry::{Group, Key, Listener, MapEntry, Table, VlanMatch, entry_of};
 use crate::layout::{
-    FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, NONE_OF_ANY_VLAN, NONE_WITH_SOURCE, OWNER_BYTES, VERSION, config, put,
-    take,
+    FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, MAGIC, NONE_IN_RING_FLOWS, NONE_IN_RING_GROUPS, NONE_IN_RING_LISTENERS,
+    NONE_OF_ANY_VLAN, NONE_WITH_SOURCE, OWNER_BYTES, VERSION, config, put, take,
 };
 use crate::maps::Maps;
 use crate::stack_id::StackId;
@@ -72,13 +72,11 @@ impl Tables {
     /// Makes the program look up entries of this kind, before the first is inserted. The lookup is never switched off
     /// again: further entries of the kind are likely.
     fn look_for(&self, entry: &MapEntry) -> Result<(), Problem> {
-        let kinds = match entry {
-            MapEntry::Flow(_) => 0,
-            MapEntry::Listener(Listener { vlan, .. }) => any_vlan(*vlan),
-            MapEntry::Group(Group { vlan, source, .. }) => {
-                any_vlan(*vlan) | if source.is_some() { NONE_WITH_SOURCE } else { 0 }
-            }
-        };
+        self.look_for_kinds(kinds_of(entry))
+    }
+
+    /// Clears these bits of `none`, if they are set.
+    pub(crate) fn look_for_kinds(&self, kinds: u8) -> Result<(), Problem> {
         let [none] = take(&self.read_config()?, config::NONE);
         if none & kinds == 0 {
             return Ok(());
@@ -156,7 +154,8 @@ impl Tables {
             put(bytes, config::IFINDEX, &ifindex.to_ne_bytes());
             put(bytes, config::GENERATION, &1_u64.to_ne_bytes());
             put(bytes, config::MAC, &mac);
-            put(bytes, config::NONE, &[NONE_OF_ANY_VLAN | NONE_WITH_SOURCE]);
+            let none_in_rings = NONE_IN_RING_FLOWS | NONE_IN_RING_LISTENERS | NONE_IN_RING_GROUPS;
+            put(bytes, config::NONE, &[NONE_OF_ANY_VLAN | NONE_WITH_SOURCE | none_in_rings]);
         })?;
         self.set_deadline(DEADLINE_DEFAULT)
     }
@@ -198,6 +197,17 @@ impl Tables {
         let name = self.stack(owner).map_or_else(|_| owner.to_string(), |facts| facts.to_string());
         Problem::failed(format!("cannot steer {entry}"), format!("{name} owns it"))
             .next("end that program or let it close the socket; sidestep ps shows who has what")
+    }
+}
+
+/// The bits of `none` that must not be set for an entry to be found.
+pub(crate) fn kinds_of(entry: &MapEntry) -> u8 {
+    match entry {
+        MapEntry::Flow(_) => 0,
+        MapEntry::Listener(Listener { vlan, .. }) => any_vlan(*vlan),
+        MapEntry::Group(Group { vlan, source, .. }) => {
+            any_vlan(*vlan) | if source.is_some() { NONE_WITH_SOURCE } else { 0 }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The steering program in the kernel: every verdict, hostile frames, attachment to an interface, real traffic.
 
 mod attach;
+mod feeds;
 mod frames;
 mod handed_over;
 mod jumbo;

@@ -296,9 +296,9 @@ fn ethernet(cases: &mut Vec<Case>) {
     cases.push((no(), Frame::new(UDP, IPV6.remote, IPV6.local, Vlan::Untagged).cut(53), Reason::Truncated));
 }
 
-/// Reasons that do not depend on the frame: each has its own test in `verdicts`, `jumbo`, `ports` or `handed_over`, StackGone in the
+/// Reasons that do not depend on the frame: each has its own test in `verdicts`, `jumbo`, `ports`, `handed_over` or `feeds`, StackGone in the
 /// crate's unit tests.
-const ELSEWHERE: [Reason; 11] = [
+const ELSEWHERE: [Reason; 12] = [
     Reason::Disabled,
     Reason::StackGone,
     Reason::Stale,
@@ -310,6 +310,7 @@ const ELSEWHERE: [Reason; 11] = [
     Reason::SplitHeader,
     Reason::KernelSocket,
     Reason::HandedOver,
+    Reason::Ring,
 ];
 
 #[test]

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Feeds: packets copied into rings that processes map read-only (docs/decisions/0036-rings-fed-by-the-kernel.md). */
+#ifndef SIDESTEP_FEEDS_H
+#define SIDESTEP_FEEDS_H
+
+#include "frame.h"
+#include "maps.h"
+#include "steer.h"
+
+static __u64 (*const precise_ns)(void) = (void *)BPF_FUNC_ktime_get_ns;
+static long (*const output)(void *ring, const void *data, __u64 bytes, __u64 flags) = (void *)BPF_FUNC_ringbuf_output;
+
+/* Attempts to begin with a ring that another CPU writes: a publish takes some 100 ns. */
+#define BUSY_TURNS_MAX 32
+
+/* A packet that is to be copied. */
+struct packet {
+	struct ring_packet facts;
+	__u32 at; /* offset of the IP header in the frame */
+	__u32 bytes;
+};
+
+#ifdef XDP_FRAGS
+INLINE int copy_packet(struct xdp_md *context, __u32 at, __u8 *to, __u32 bytes)
+{
+	static long (*const load)(struct xdp_md *context, __u32 at, void *to, __u32 bytes) =
+		(void *)BPF_FUNC_xdp_load_bytes;
+
+	return load(context, at, to, bytes) == 0;
+}
+#else
+/* Words of the longest frame of one page. */
+#define COPY_WORDS_MAX 440
+
+/* Without the helper, which is of Linux 5.18. The odd bytes come first: behind a loop the verifier goes on once for each
+ * turn by which it may have been left. */
+INLINE int copy_packet(struct xdp_md *context, __u32 at, __u8 *to, __u32 bytes)
+{
+	const __u8 *end = (const void *)(long)context->data_end;
+	const __u8 *from = (const __u8 *)(long)context->data + (at & 0x3f);
+	__u32 whole = bytes & 0xff8;
+	__u32 byte, word;
+
+	if (bytes > COPY_WORDS_MAX * 8)
+		return 0;
+	for (byte = 0; byte < 7; byte++) {
+		if (byte >= (bytes & 7))
+			break;
+		if (from + whole + byte + 1 > end)
+			return 0;
+		to[whole + byte] = from[whole + byte];
+	}
+	for (word = 0; word < COPY_WORDS_MAX; word++) {
+		if (word * 8 + 8 > bytes)
+			break;
+		if (from + 8 > end)
+			return 0;
+		*(volatile __u64 *)(to + word * 8) = *(const __u64 *)from;
+		from += 8;
+	}
+	return 1;
+}
+#endif
+
+INLINE __u32 lowest_bit(__u64 set)
+{
+	__u32 bit = 0;
+
+	if (!(set & 0xffffffff)) {
+		bit += 32;
+		set >>= 32;
+	}
+	if (!(set & 0xffff)) {
+		bit += 16;
+		set >>= 16;
+	}
+	if (!(set & 0xff)) {
+		bit += 8;
+		set >>= 8;
+	}
+	if (!(set & 0xf)) {
+		bit += 4;
+		set >>= 4;
+	}
+	if (!(set & 3)) {
+		bit += 2;
+		set >>= 2;
+	}
+	return bit + !(set & 1);
+}
+
+/* Keeps a second writer out, as a queue's packets may be on several CPUs in generic mode. */
+INLINE int begin_with(struct ring_state *state)
+{
+	int turn;
+
+	for (turn = 0; turn < BUSY_TURNS_MAX; turn++)
+		if (!__sync_lock_test_and_set(&state->busy, 1))
+			return 1;
+	return 0;
+}
+
+INLINE void end_with(struct ring_state *state)
+{
+	__sync_lock_test_and_set(&state->busy, 0);
+}
+
+/* Wakes the readers that sleep. To be called after the packet is published: the swap is a full barrier. */
+INLINE void ring_doorbells(__u32 feed, __u64 which)
+{
+	struct doorbell *doorbell;
+	__u32 bell, index, first = 0;
+	void *page, *ring;
+	__u64 one = 1;
+
+	for (bell = 0; bell < DOORBELLS_MAX; bell++) {
+		if (!(which >> bell & 1))
+			continue;
+		index = feed * DOORBELLS_MAX + bell;
+		page = lookup(&doorbells, &index);
+		if (!page)
+			continue;
+		doorbell = lookup(page, &first);
+		if (!doorbell || !__sync_lock_test_and_set(&doorbell->asleep, 0))
+			continue;
+		ring = lookup(&doorbell_rings, &index);
+		if (ring)
+			output(ring, &one, sizeof(one), BPF_RB_FORCE_WAKEUP);
+	}
+}
+
+/* Writes a packet into a ring; returns whether it is there. */
+INLINE int write_packet(struct xdp_md *context, const struct packet *packet, struct sidestep_ring_producer *producer,
+			__u8 *ring)
+{
+	__u32 bytes = packet->bytes;
+	__u64 length, at;
+
+	/* The verifier takes the bounds from these comparisons, each of its own: the compiler would make one of both, which
+	 * the verifier of Linux 6.1 does not follow. The first one is always false. */
+	__asm__ volatile("" : "+r"(bytes));
+	if (bytes < sizeof(struct iphdr))
+		return 0;
+	__asm__ volatile("" : "+r"(bytes));
+	if (bytes > RING_PACKET_BYTES_MAX) {
+		sidestep_ring_drop(producer, ring);
+		return 0;
+	}
+	length = sizeof(packet->facts) + bytes;
+	at = sidestep_ring_begin(producer, ring, FEED_CELLS, length);
+	*(struct ring_packet *)(ring + at) = packet->facts;
+	if (!copy_packet(context, packet->at, ring + at + sizeof(packet->facts), bytes)) {
+		sidestep_ring_abort(producer, ring);
+		sidestep_ring_drop(producer, ring);
+		return 0;
+	}
+	sidestep_ring_publish(producer, ring, FEED_CELLS, length);
+	return 1;
+}
+
+/* Copies a packet into the ring of its queue; returns whether it is there. Not static: the verifier then looks at it
+ * once, and not once for each way that leads here (Linux 5.12 for the pointer). */
+__attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct packet *packet, __u32 feed)
+{
+	const struct feed *row = lookup(&feeds, &feed);
+	struct ring_state *state;
+	void *rings, *ring;
+	__u32 queue, index;
+	int is_there;
+
+	if (!packet || !row || !row->live)
+		return 0;
+	queue = context->rx_queue_index;
+	rings = lookup(&feed_rings, &feed);
+	if (queue >= QUEUES_MAX || !rings)
+		return 0;
+	ring = lookup(rings, &queue);
+	index = feed * QUEUES_MAX + queue;
+	state = lookup(&ring_states, &index);
+	if (!ring || !state || !begin_with(state))
+		return 0;
+	is_there = write_packet(context, packet, &state->producer, ring);
+	end_with(state);
+	if (is_there && row->doorbells)
+		ring_doorbells(feed, row->doorbells);
+	return is_there;
+}
+
+/* Finds the feeds of a packet. As with owners, frames to others' addresses and packets that are forwarded have none. */
+INLINE const struct feed_set *find_feeds(struct xdp_md *context, const struct config *settings,
+					 const struct frame *frame)
+{
+	const struct feed_set *found = 0;
+	int any_address = 0;
+
+	if (is_multicast(&frame->key)) {
+		if (settings->none & NONE_IN_RING_GROUPS || frame->key.protocol != IPPROTO_UDP ||
+		    !is_mac_of_group(frame->destination, &frame->key))
+			return 0;
+		return find_group(&ring_groups, &frame->key, settings->none);
+	}
+	if (!is_mac_of_host(frame->destination, settings))
+		return 0;
+	if (!(settings->none & NONE_IN_RING_FLOWS))
+		found = lookup(&ring_flows, &frame->key);
+	if (found || settings->none & NONE_IN_RING_LISTENERS)
+		return found;
+	found = find_listener(&ring_listeners, &frame->key, settings->none, &any_address);
+	return found && any_address && is_forwarded(context, &frame->key) ? 0 : found;
+}
+
+/* Control decides who else would lose a packet: without control nobody does. */
+INLINE int is_control_fresh(const struct config *settings)
+{
+	__u64 now_ns = monotonic_ns();
+	__u64 beat_ns = settings->control_beat_ns;
+
+	/* 0: control has never been there. The clock begins at boot, so 0 may be close. */
+	return beat_ns &&
+	       (now_ns - beat_ns <= settings->deadline_ns || beat_ns - now_ns <= settings->deadline_ns);
+}
+
+/* Copies a packet to its feeds; returns whether nobody else is to have it. */
+INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, const struct frame *frame)
+{
+	const struct feed_set *set;
+	int turn, is_everywhere = 1;
+	struct packet packet;
+	__u16 header_bytes;
+	__u64 feeds_left;
+	__u32 feed;
+
+	if (frame->is_fragment)
+		return 0;
+	set = find_feeds(context, settings, frame);
+	if (!set || !set->feeds)
+		return 0;
+	header_bytes = frame->transport_at - frame->packet_at + frame->header_bytes;
+	packet = (struct packet){
+		.facts = {
+			.received_ns = precise_ns(),
+			.payload_at = sizeof(packet.facts) + header_bytes,
+			.payload_bytes = frame->packet_bytes - header_bytes,
+			.outer_vlan = frame->key.outer_vlan,
+			.family = frame->key.family,
+			.protocol = frame->key.protocol,
+		},
+		.at = frame->packet_at,
+		.bytes = frame->packet_bytes,
+	};
+	feeds_left = set->feeds;
+	for (turn = 0; turn < FEEDS_OF_ENTRY_MAX && feeds_left; turn++) {
+		feed = lowest_bit(feeds_left);
+		feeds_left &= feeds_left - 1;
+		is_everywhere &= sidestep_copy(context, &packet, feed);
+	}
+	return is_everywhere && set->drops && is_control_fresh(settings);
+}
+
+#endif
