@@ -4,7 +4,9 @@ use super::testing::{Feed, message_v4};
 use super::*;
 use crate::options::Checksums as Wish;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, listen, socket_with};
-use sidestep_control_api::message::{Channel, Code, FeedRevoked, FeedVerdict, Numbered, Refusal, Reply, Request, VERSION};
+use sidestep_control_api::message::{
+    Channel, Code, FeedRevoked, FeedVerdict, Numbered, Refusal, Reply, Request, VERSION,
+};
 use sidestep_control_api::table::Writer;
 use sidestep_sys::idle::IdleStrategy;
 use std::net::UdpSocket;
@@ -138,7 +140,8 @@ fn a_ring_carries_an_entry_and_its_kernel_socket_is_deaf() {
     assert_eq!(flow.refusal(), None);
     let id = port(&mut flow);
     let to = flow.local(id).unwrap();
-    let way = EntryPath::Ring { verdict: Verdict::Drop, mode: sidestep_control_api::message::Mode::Copy, downgrade: None };
+    let way =
+        EntryPath::Ring { verdict: Verdict::Drop, mode: sidestep_control_api::message::Mode::Copy, downgrade: None };
     assert_eq!(flow.path(id), way);
     let Ok(Request::OpenFeed { interface, name }) = control.asked.recv() else { panic!("no feed") };
     assert_eq!((interface.as_str(), name.as_str()), ("lo", ""));
@@ -198,13 +201,17 @@ fn a_revoked_feed_and_a_changed_verdict_are_told() {
         Order::Tell(Reply::FeedVerdict(FeedVerdict { feed: 1, entry, verdict, reason: Some(reason.into()) }))
     };
     control.order(told(Some(Verdict::Pass), "another socket"));
-    until("the verdict changes", &mut flow, |flow| {
-        matches!(flow.path(id), EntryPath::Ring { verdict: Verdict::Pass, downgrade: Some(why), .. } if why == "another socket")
-    });
+    until(
+        "the verdict changes",
+        &mut flow,
+        |flow| matches!(flow.path(id), EntryPath::Ring { verdict: Verdict::Pass, downgrade: Some(why), .. } if why == "another socket"),
+    );
     control.order(told(None, "nobody holds the port"));
-    until("the entry is gone", &mut flow, |flow| {
-        matches!(flow.path(id), EntryPath::Kernel { detail, .. } if detail == "nobody holds the port")
-    });
+    until(
+        "the entry is gone",
+        &mut flow,
+        |flow| matches!(flow.path(id), EntryPath::Kernel { detail, .. } if detail == "nobody holds the port"),
+    );
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"by the kernel", flow.local(id).unwrap()).unwrap();
     assert_eq!(next(&mut flow), b"by the kernel");
     let refusal = Refusal::new(Code::Revoked, "the feed on lo", "its interface is gone");
