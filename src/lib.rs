@@ -10,7 +10,7 @@
 //! | [`tcp`] | streams and listeners of an engine |
 //! | [`stream`] | one type of connected stream: kernel sockets, io_uring, shared memory, TCP of an engine |
 //! | [`datagram`] | one type of datagram socket with a peer: kernel UDP, io_uring, shared memory, UDP of an engine |
-//! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes |
+//! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes; packets in rings that the kernel fills |
 //! | [`fix`] | FIX 4.0 to 5.0 SP2: codec, sessions, journal, engine |
 //! | [`idle`] | idle strategies: spin, yield, park |
 //! | [`error`] | the error type of set-up calls |
@@ -119,6 +119,25 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! A [`ring::flow::Flow`] reads packets that the kernel has copied into rings: any number of readers, no system call per packet, exact
+//! losses. Without `sidestep control` it reads kernel sockets.
+//!
+//! ```
+//! use sidestep::idle::IdleStrategy;
+//! use sidestep::ring::flow::{Flow, FlowOptions, Verdict};
+//!
+//! let mut flow = Flow::open(&FlowOptions::on("lo"))?;
+//! let port = flow.bind("127.0.0.1:0".parse()?, Verdict::Drop)?;
+//! println!("{}", flow.path(port)); // "kernel" and why, or "ring"
+//!
+//! let to = flow.local(port).expect("it is bound");
+//! std::net::UdpSocket::bind("127.0.0.1:0")?.send_to(b"tick", to)?;
+//! flow.wait(IdleStrategy::SPIN_THEN_PARK, None)?;
+//! let packet = flow.receive().expect("it is there");
+//! assert_eq!(packet.payload(), b"tick");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # FIX
 //!
 //! A program implements [`fix::session::Application`], as with QuickFIX, and polls a [`fix::engine::Engine`]. The transport is
@@ -158,7 +177,7 @@
 //!
 //! # Where to go on
 //!
-//! `examples/` has whole programs: echo servers, a multicast receiver, rings between processes, a FIX acceptor and initiator.
+//! `examples/` has whole programs: echo servers, multicast receivers, rings between processes, a FIX acceptor and initiator.
 //! `README.md` shows the command, `ARCHITECTURE.md` the layers, `SPEC.md` the measured latencies and their limits.
 #![forbid(unsafe_code)]
 
@@ -254,6 +273,15 @@ pub mod ring {
     pub mod broadcast {
         #[doc(inline)]
         pub use sidestep_ring::broadcast::{Publisher, Start, Subscriber, pair, pair_of};
+    }
+
+    /// Packets that the kernel copies into rings: groups, ports and taps, for any number of readers.
+    pub mod flow {
+        #[doc(inline)]
+        pub use sidestep_socket::ring_flow::{
+            Entry, EntryId, EntryPath, FACTS_BYTES, Flow, FlowOptions, Packet, Protocol, QueueStatistics, Statistics,
+            Verdict,
+        };
     }
 }
 

@@ -174,3 +174,29 @@ fn nobody_without_a_control_plane_goes_by_the_kernel_and_is_told_why() {
     assert_eq!(peer.recv_from(&mut answer).expect("an answer"), (5, at));
     assert!(line(&mut told).contains("came by the kernel"));
 }
+
+#[test]
+fn nobody_reads_a_group_from_rings() {
+    let Some(mut place) = Place::new() else { return };
+    place.start_control();
+    let group = SocketAddr::from(([239, 1, 1, 1], PORT));
+    let interface = place.host().interface.clone();
+    let (mut readers, mut told) =
+        place.start("ring_flow", &[&interface, &group.to_string(), "2", &MESSAGES.to_string()]);
+    let mut paths = [line(&mut told), line(&mut told)];
+    paths.sort_unstable();
+    let way = |reader| format!("reader {reader}: {group} on {interface}: ring (XDP, drop)\n");
+    assert_eq!(paths, [way(0), way(1)]);
+    check_has_no_privilege(&readers);
+    let peer = socket_on(place.lab.host(Side::B));
+    for number in 0..MESSAGES {
+        peer.send_to(&number.to_le_bytes(), group).unwrap();
+    }
+    let mut output = BufReader::new(readers.0.stdout.take().unwrap());
+    let whole = format!("{MESSAGES} packets, 0 lost, {} bytes\n", MESSAGES * 4);
+    let mut ended = 0;
+    // Before that, lines of each second.
+    while ended < 2 {
+        ended += u32::from(line(&mut output).ends_with(&whole));
+    }
+}

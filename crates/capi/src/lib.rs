@@ -1,5 +1,5 @@
 //! L3: the C ABI of the rings, of the accelerated sockets and of the FIX engine.
-//! `include/sidestep/{error,ring,socket,fix}.h` is its contract; a test compares every prototype, structure and number
+//! `include/sidestep/{error,ring,ring_flow,socket,fix}.h` is its contract; a test compares every prototype, structure and number
 //! there with this crate.
 //!
 //! Every call checks its pointers for null, catches panics, returns 0 or a negative code, and stores the reason of a
@@ -18,6 +18,7 @@
 pub mod codes;
 pub mod consumer;
 pub mod fix;
+pub mod flow;
 pub mod producer;
 pub mod publisher;
 pub mod segment;

@@ -4,6 +4,7 @@ mod support;
 
 use sidestep_c::codes;
 use sidestep_c::fix;
+use sidestep_c::flow::{self, CFlowCounts, CFlowOptions, CFlowWay, CPacket};
 use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
 use sidestep_c::socket::{send::CReservation, udp::CCounts, udp::CUndelivered};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
@@ -16,7 +17,7 @@ use std::process::Command;
 use support::{C99, CXX11, compile, differences, header, include, library_folder};
 
 /// The headers that declare calls.
-const HEADERS: [&str; 4] = ["error.h", "ring.h", "socket.h", "fix.h"];
+const HEADERS: [&str; 5] = ["error.h", "ring.h", "socket.h", "ring_flow.h", "fix.h"];
 
 macro_rules! structure {
     ($all:ident, $rust:ty, $c:literal, $($field:ident),+) => {
@@ -109,6 +110,25 @@ fn socket_h() -> BTreeMap<String, u64> {
     all
 }
 
+fn ring_flow_h() -> BTreeMap<String, u64> {
+    let mut all = named([
+        ("VERDICT_PASS", flow::VERDICT_PASS),
+        ("VERDICT_DROP", flow::VERDICT_DROP),
+        ("FLOW_RING", flow::FLOW_RING),
+        ("FLOW_KERNEL", flow::FLOW_KERNEL),
+        ("FLOW_NOTHING", flow::FLOW_NOTHING),
+        ("NO_QUEUE", flow::NO_QUEUE),
+    ]);
+    structure!(all, CFlowOptions, "sidestep_flow_options", interface_name, feed, control, name, doorbell);
+    structure!(all, CFlowOptions, "sidestep_flow_options", checksums, receive_buffer, accelerate);
+    structure!(all, CFlowWay, "sidestep_flow_way", way, reason, verdict, mode);
+    structure!(all, CPacket, "sidestep_packet", payload, length, ip, ip_length, received_ns, lost_before, source);
+    structure!(all, CPacket, "sidestep_packet", destination, queue, vlan, protocol, reserved);
+    structure!(all, CFlowCounts, "sidestep_flow_counts", packets, by_kernel, lost, lost_bytes, bad_checksums);
+    structure!(all, CFlowCounts, "sidestep_flow_counts", malformed, fallbacks, queues);
+    all
+}
+
 fn fix_h() -> BTreeMap<String, u64> {
     let mut all = named([
         ("FIX_MESSAGE", fix::FIX_MESSAGE),
@@ -151,7 +171,7 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
 #[test]
 fn numbers_and_structures_are_those_of_rust() {
     let none: Vec<String> = Vec::new();
-    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h(), fix_h()]) {
+    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h(), ring_flow_h(), fix_h()]) {
         assert_eq!(differences(&include(), name, expected, |_, _| true), none, "{name}");
     }
 }
@@ -278,6 +298,11 @@ fn declare(kind: &str, name: &str) -> String {
         "CReservation" => "sidestep_reservation",
         "CUdpOptions" => "sidestep_udp_options",
         "CUndelivered" => "sidestep_undelivered",
+        "Flow" => "sidestep_flow",
+        "CFlowOptions" => "sidestep_flow_options",
+        "CFlowWay" => "sidestep_flow_way",
+        "CFlowCounts" => "sidestep_flow_counts",
+        "CPacket" => "sidestep_packet",
         "Segment" => "sidestep_segment",
         "Producer" => "sidestep_producer",
         "Consumer" => "sidestep_consumer",

@@ -1,6 +1,7 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
 mod bench;
+mod ring;
 mod run;
 pub(crate) mod tune;
 pub(crate) mod tune_run;
@@ -10,6 +11,7 @@ pub(crate) mod tune_verify;
 use crate::values::RunFiles;
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use ring::*;
 pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
@@ -32,6 +34,7 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
   sidestep compare a1.json,a2.json b1.json,b2.json     several runs per side, which resolve smaller differences
+  sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
   sidestep run -- redis-server                         an unmodified program, past the kernel
   sidestep tune check --cpus 2-3                       the settings of this host that cost latency
 
@@ -62,7 +65,7 @@ pub(crate) enum Command {
     /// Manage labs: two hosts on this machine, network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
-    /// Read a ring in shared memory, without disturbing it
+    /// Read a ring in shared memory, without disturbing it; or packets, from rings that the kernel fills
     #[command(subcommand)]
     Ring(Ring),
     /// Run a FIX exchange or client, decode FIX messages, operate a FIX engine
@@ -256,53 +259,4 @@ pub(crate) enum HostKind {
     A,
     /// 198.18.0.2
     B,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum Ring {
-    /// Show the counters and the state of both sides
-    Stat(RingStat),
-    /// Print messages as they arrive, until the ring is closed
-    Tail(RingTail),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RingStat {
-    /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
-    pub(crate) file: PathBuf,
-    /// The ring's number in a BPF map, which has one for each receive queue
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) ring: u32,
-    /// Write JSON; `-` for standard output, instead of the text
-    #[arg(long, value_name = "FILE")]
-    pub(crate) json: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RingTail {
-    /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
-    pub(crate) file: PathBuf,
-    /// The ring's number in a BPF map, which has one for each receive queue
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) ring: u32,
-    /// The message to begin with
-    #[arg(long, value_enum, default_value_t = RingStart::Newest)]
-    pub(crate) from: RingStart,
-    /// Exit after this many messages
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
-    /// Print one line per message; unprintable bytes as \xNN
-    #[arg(long)]
-    pub(crate) lines: bool,
-    /// Print the bytes of the messages only
-    #[arg(long, conflicts_with = "lines")]
-    pub(crate) raw: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RingStart {
-    /// The oldest message that is still there: up to half the ring back
-    Oldest,
-    /// The next message to arrive
-    Newest,
 }

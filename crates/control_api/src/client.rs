@@ -1,8 +1,10 @@
 //! The application's end of the connection: sends requests, waits for replies, takes the descriptors.
 
+mod feed;
 mod hand_over;
 mod notice;
 
+pub use feed::Feed;
 pub use notice::Notice;
 
 use crate::counters::Counters;
@@ -403,6 +405,14 @@ impl Client {
             }
             (0, Reply::GivenBack { stack, entry }) => {
                 self.put_aside(Notice::GivenBack { stack, entry });
+                Ok(None)
+            }
+            (0, Reply::FeedRevoked(revoked)) => {
+                self.put_aside(Notice::FeedRevoked(revoked));
+                Ok(None)
+            }
+            (0, Reply::FeedVerdict(verdict)) => {
+                self.put_aside(Notice::FeedVerdict(verdict));
                 Ok(None)
             }
             (0, Reply::IcmpError(error)) => {

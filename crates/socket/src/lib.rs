@@ -35,6 +35,7 @@ mod fallback;
 mod heartbeat_writer;
 mod options;
 mod reason;
+pub mod ring_flow;
 mod route_cache;
 pub mod shared;
 pub mod stream;

@@ -200,10 +200,19 @@ fn bracket() -> Bracket {
 
 /// CLOCK_MONOTONIC_RAW in nanoseconds.
 pub fn monotonic_raw_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC_RAW)
+}
+
+/// CLOCK_MONOTONIC in nanoseconds, as BPF programs read it (bpf_ktime_get_ns).
+pub fn monotonic_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to, and the clock exists since Linux 2.6.28.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &mut time) };
-    assert_eq!(result, 0, "CLOCK_MONOTONIC_RAW exists on every kernel this program runs on");
+    // SAFETY: `time` is a valid timespec to write to, and both clocks exist since Linux 2.6.28.
+    let result = unsafe { libc::clock_gettime(clock, &mut time) };
+    assert_eq!(result, 0, "the clock exists on every kernel this program runs on");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 

@@ -4,6 +4,7 @@ use crate::failed;
 use sidestep::error::Problem;
 use sidestep::idle::IdleStrategy;
 use sidestep::ring::broadcast::{self, Publisher, Start, Subscriber};
+use sidestep::ring::flow::{self, EntryPath, FlowOptions, Packet, QueueStatistics, Statistics, Verdict};
 use sidestep::ring::spsc::{self, Batch, Claim, Consumer, Message, Producer, Resume};
 use sidestep::ring::{
     Access, Backing, Cell, ClaimError, Deadline, Fault, Flow, Holder, Kind, Loss, Options, Peer, Process,
@@ -27,6 +28,7 @@ pub fn run() -> Result<(), Problem> {
     let small = spsc::pair_of(Cell::Quarter, 4 << 10, Waking::Never)?;
     assert!(small.0.message_bytes_max() >= layout::SMALL_CELL_BYTES);
     several_readers()?;
+    packets()?;
     between_processes()
 }
 
@@ -51,6 +53,26 @@ fn several_readers() -> Result<(), Problem> {
         Err(ReadError::Lost(Loss { messages, .. })) => Err(failed("read", format!("{messages} messages are lost"))),
         other => Err(failed("read", format!("{other:?}"))),
     }
+}
+
+fn packets() -> Result<(), Problem> {
+    let mut reader = flow::Flow::open(&FlowOptions::on("lo").feed("outside").doorbell(true))?;
+    let local = "127.0.0.1:0".parse().map_err(|error| failed("parse", error))?;
+    let port: flow::EntryId = reader.bind(local, Verdict::Pass)?;
+    let path: EntryPath = reader.path(port);
+    let to = reader.local(port).ok_or_else(|| failed("bind", path))?;
+    let entry = flow::Entry::Listener { protocol: flow::Protocol::Udp, local: to, vlan: None };
+    assert!(entry.fault().is_none());
+    let sender = std::net::UdpSocket::bind("127.0.0.1:0").map_err(|error| failed("bind", error))?;
+    sender.send_to(b"tick", to).map_err(|error| failed("send", error))?;
+    reader.wait(IdleStrategy::SPIN_THEN_PARK, None).map_err(|error| failed("wait", error))?;
+    let packet: Option<Packet<'_>> = reader.receive();
+    assert_eq!(packet.map(|packet| packet.payload()), Some(&b"tick"[..]));
+    assert!(Packet::parse(&[0; flow::FACTS_BYTES], sidestep::engine::Checksums::Auto).is_none());
+    let statistics: &Statistics = reader.statistics();
+    let queues: &[QueueStatistics] = &statistics.queues;
+    assert_eq!((statistics.packets(), queues.iter().map(|queue| queue.lost).sum::<u64>()), (1, 0));
+    Ok(())
 }
 
 fn between_processes() -> Result<(), Problem> {

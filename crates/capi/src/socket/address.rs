@@ -59,7 +59,7 @@ impl From<SocketAddr> for CAddress {
 ///
 /// # Safety
 /// `pointer` is null or points to `bytes` bytes that no thread changes during the call.
-pub(super) unsafe fn address(
+pub(crate) unsafe fn address(
     pointer: *const sockaddr,
     bytes: socklen_t,
     name: &'static str,
@@ -73,7 +73,7 @@ pub(super) unsafe fn address(
 /// # Safety
 /// As [`address`].
 #[inline]
-pub(super) unsafe fn address_if_any(pointer: *const sockaddr, bytes: socklen_t) -> Result<Option<SocketAddr>, Failure> {
+pub(crate) unsafe fn address_if_any(pointer: *const sockaddr, bytes: socklen_t) -> Result<Option<SocketAddr>, Failure> {
     if pointer.is_null() {
         return Ok(None);
     }

@@ -243,7 +243,7 @@ fn udp_default() -> CUdpOptions {
 /// # Safety
 /// `place` is null or points to `bytes` bytes that no thread changes during the call, and every pattern of bits is a
 /// `T`.
-unsafe fn read<T: Copy>(place: *const T, bytes: usize, defaults: T) -> Result<T, Failure> {
+pub(crate) unsafe fn read<T: Copy>(place: *const T, bytes: usize, defaults: T) -> Result<T, Failure> {
     if place.is_null() {
         return Err(Failure::Null("options"));
     }
@@ -297,7 +297,7 @@ fn kick(given: &CEngineOptions) -> Result<Kick, Failure> {
     }
 }
 
-fn checksums(choice: u32) -> Result<Checksums, Failure> {
+pub(crate) fn checksums(choice: u32) -> Result<Checksums, Failure> {
     match choice {
         CHECKSUMS_AUTO => Ok(Checksums::Auto),
         CHECKSUMS_VERIFY => Ok(Checksums::Verify),
@@ -306,7 +306,7 @@ fn checksums(choice: u32) -> Result<Checksums, Failure> {
     }
 }
 
-fn flag(given: u32) -> Result<bool, Failure> {
+pub(crate) fn flag(given: u32) -> Result<bool, Failure> {
     match given {
         0 => Ok(false),
         1 => Ok(true),

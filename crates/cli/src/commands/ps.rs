@@ -137,6 +137,20 @@ fn describe_program(program: &Program, text: &mut String) {
     let pid = line.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
     let state = if line.is_connected { "" } else { ", not connected" };
     let _ = writeln!(text, "{pid}  {}  (user {}{state})", line.name, line.uid);
+    for feed in &line.feeds {
+        let named = if feed.name.is_empty() { String::new() } else { format!(" {}", feed.name) };
+        let plural = |count: u32| if count == 1 { "" } else { "s" };
+        let _ = writeln!(
+            text,
+            "  feed {}{named}  {}, {} ring{}, {} reader{}",
+            feed.feed,
+            feed.interface,
+            feed.rings,
+            plural(feed.rings),
+            feed.readers,
+            plural(feed.readers)
+        );
+    }
     for stack in &line.stacks {
         let mode = match stack.mode {
             Mode::ZeroCopy => "zero-copy",
@@ -171,6 +185,11 @@ fn describe_detail(detail: &DetailLine, text: &mut String) {
             let often = if *times > 1 { format!("{times} times, last ") } else { String::new() };
             let ago = humantime::format_duration(Duration::from_secs(*last_s));
             writeln!(text, "  kernel       {subject}: {reason}  ({often}{ago} ago)")
+        }
+        DetailLine::Fed(told) => {
+            let verdict = told.verdict.map_or_else(|| "removed".to_owned(), |verdict| verdict.to_string());
+            let reason = told.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+            writeln!(text, "  feed         {}  (feed {}, {verdict}{reason})", told.entry, told.feed)
         }
         DetailLine::WithoutQueues { stack, missing } => {
             let queues = ranges(missing.queues.iter().copied());

@@ -1,6 +1,7 @@
-//! `sidestep ring`: reads a ring without disturbing its two sides.
+//! `sidestep ring`: reads a ring without disturbing its two sides, or packets from rings that the kernel fills.
 
 mod dump;
+mod flow;
 mod stat;
 mod tail;
 
@@ -12,7 +13,10 @@ use std::path::Path;
 pub(super) fn run(args: Args) -> Result<u8, Problem> {
     match args {
         Args::Stat(args) => stat::run(&args),
-        Args::Tail(args) => tail::run(&args),
+        Args::Tail(args) => match args.flow.flow {
+            Some(target) => flow::run(&args, target),
+            None => tail::run(&args),
+        },
     }
 }
 

@@ -40,6 +40,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             name: client.name.clone(),
             is_connected: client.is_connected(),
             stacks: client.stacks.iter().filter_map(stack).collect(),
+            feeds: Vec::new(),
             refused: client.refused,
         }
     }

@@ -1,6 +1,6 @@
 //! What control tells without being asked.
 
-use crate::message::{Entry, IcmpError, Refusal};
+use crate::message::{Entry, FeedRevoked, FeedVerdict, IcmpError, Refusal};
 use std::net::SocketAddr;
 
 /// A message that control sends without a request.
@@ -20,6 +20,10 @@ pub enum Notice {
         /// The traffic.
         entry: Entry,
     },
+    /// A feed was closed by control.
+    FeedRevoked(FeedRevoked),
+    /// The verdict in force of an entry of a feed has changed.
+    FeedVerdict(FeedVerdict),
     /// An ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
     /// A connection that was handed over has ended in the kernel.
@@ -49,8 +53,8 @@ impl Notice {
     pub(super) fn weight(&self) -> u8 {
         match self {
             Self::IcmpError(_) | Self::HandOverTwin { .. } => 0,
-            Self::Ended { .. } => 1,
-            Self::Revoked { .. } | Self::GivenBack { .. } | Self::HandOverAll { .. } => 2,
+            Self::Ended { .. } | Self::FeedVerdict(_) => 1,
+            Self::Revoked { .. } | Self::GivenBack { .. } | Self::FeedRevoked(_) | Self::HandOverAll { .. } => 2,
         }
     }
 }

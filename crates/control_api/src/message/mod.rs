@@ -20,6 +20,13 @@
 //!                                  <-   Done | Refused                       the socket is the connection
 //!                                  <-   Ended {stack, local, remote}         number 0: that one has ended
 //!                                  <-   HandOverTwin {cookie} | HandOverAll  number 0: for others
+//!   OpenFeed {interface, name}     ->
+//!                                  <-   Feed {feed, rings, cells, ...}      + the map of the rings
+//!   SteerFeed {feed, entry, verdict} + twin, or none ->
+//!                                  <-   FeedSteered {verdict, reason} | Refused
+//!   OpenDoorbell {feed}            ->
+//!                                  <-   Doorbell                            + flag page, ring buffer
+//!                                  <-   FeedVerdict {...} | FeedRevoked     number 0: it has changed
 //!   Stay                           ->
 //!                                  <-   Done
 //!   ...                            <-   Revoked {stack, ...}                number 0: nobody asked
@@ -34,6 +41,7 @@
 
 mod channel;
 mod entry;
+mod feed;
 mod hand_over;
 mod icmp;
 mod ports;
@@ -43,6 +51,7 @@ mod stack;
 
 pub use channel::{Channel, Fault, Incoming};
 pub use entry::{Entry, Protocol};
+pub use feed::{FEED_NAME_BYTES_MAX, FeedFacts, FeedLine, FeedRevoked, FeedVerdict, Verdict};
 #[cfg(test)]
 pub(crate) use hand_over::tests::sound;
 pub use hand_over::{BUFFER_BYTES_MAX, HandOver, QUEUE_BYTES_MAX};
@@ -57,7 +66,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// The version of the protocol. Both sides must have the same: they are of one release.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The longest packet, bytes: the facts of a stack of 64 queues. A page of a list is cut to fit.
 pub const PACKET_BYTES_MAX: usize = 8192;
@@ -167,6 +176,41 @@ pub enum Request {
         /// The process.
         pid: u32,
     },
+    /// Opens a feed on an interface. Clients of one user that give the same name share it.
+    OpenFeed {
+        /// Name of the interface, or its index.
+        interface: String,
+        /// The name, of at most [`FEED_NAME_BYTES_MAX`] bytes; if it is empty, nobody else gets the feed.
+        #[serde(default)]
+        name: String,
+    },
+    /// Has the packets of an entry copied into a feed; a repetition changes the verdict and the proof. The kernel socket that
+    /// receives them is sent with it; without one it is a tap, which is for root and for named groups.
+    SteerFeed {
+        /// The feed.
+        feed: u32,
+        /// The traffic.
+        entry: Entry,
+        /// What is to happen to the packets then.
+        verdict: Verdict,
+    },
+    /// Ends that.
+    UnsteerFeed {
+        /// The feed.
+        feed: u32,
+        /// The traffic.
+        entry: Entry,
+    },
+    /// Requests a doorbell of a feed, for a reader that sleeps.
+    OpenDoorbell {
+        /// The feed.
+        feed: u32,
+    },
+    /// Closes a feed, with this client's entries and doorbells of it.
+    CloseFeed {
+        /// The feed.
+        feed: u32,
+    },
     /// Makes the kernel resolve, or confirm, a neighbour's Ethernet address. The answer appears in the table, later.
     Resolve {
         /// The neighbour.
@@ -241,6 +285,18 @@ pub enum Reply {
     Stack(StackFacts),
     /// The reply to [`Request::ReservePorts`].
     Ports(PortBlock),
+    /// The reply to [`Request::OpenFeed`], with the map of the rings.
+    Feed(FeedFacts),
+    /// The reply to [`Request::SteerFeed`].
+    FeedSteered {
+        /// The verdict in force.
+        verdict: Verdict,
+        /// Why it is not the one asked for, in words.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+    /// The reply to [`Request::OpenDoorbell`], with flag page and ring buffer.
+    Doorbell,
     /// The request was fulfilled.
     Done,
     /// The request was refused, and nothing has changed.
@@ -286,6 +342,11 @@ pub enum Reply {
         /// The traffic.
         entry: Entry,
     },
+    /// Number 0: a feed has lost its interface or program. No packet comes any more; the feed is closed.
+    FeedRevoked(FeedRevoked),
+    /// Number 0: the verdict in force of an entry has changed, or the entry was removed: no socket of the client proved the right to
+    /// it any more.
+    FeedVerdict(FeedVerdict),
     /// Number 0: an ICMP error about a packet that bypassed the kernel.
     IcmpError(IcmpError),
     /// Number 0: a connection that was handed over has ended in the kernel. Its tuple may be used again.
@@ -326,6 +387,9 @@ pub struct ClientLine {
     pub is_connected: bool,
     /// Its stacks.
     pub stacks: Vec<StackLine>,
+    /// Its feeds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub feeds: Vec<FeedLine>,
     /// The number of sockets that were refused, or that it reported as staying with the kernel.
     pub refused: u64,
 }
@@ -388,6 +452,8 @@ pub enum DetailLine {
         /// The seconds since the last time.
         last_s: u64,
     },
+    /// Traffic that is copied into a feed.
+    Fed(FeedVerdict),
     /// Queues that a stack requested and did not get.
     WithoutQueues {
         /// The stack.

@@ -112,6 +112,12 @@ codes! {
     QueueElsewhere,
     /// the connection was handed over to the kernel
     HandedOver,
+    /// there is no such feed, or this connection has not opened it
+    NoFeed,
+    /// only root, and groups named to the control plane, may read traffic without a socket that receives it
+    NoTap,
+    /// the kernel socket that came is not a member of the group
+    NotMember,
 }
 
 /// A refusal: the code, the thing, the reason, the next step.

@@ -407,6 +407,8 @@ impl<'a> AgentThread<'a> {
                 self.shared.post(Event::IcmpError(error));
                 true
             }
+            // Stacks have no feeds; their readers have connections of their own.
+            Ok(Some(Notice::FeedRevoked(_) | Notice::FeedVerdict(_))) => true,
             Ok(None) => false,
             Err(_) => {
                 self.lose();

@@ -51,7 +51,7 @@ pub(crate) fn build(
     let heartbeat = HeartbeatWriter::start(heartbeat);
     let (device, mode) = (facts.index, facts.mode);
     routes.forget_host();
-    let checksums = checksums(options.checksums, &facts.interface, before);
+    let checksums = checksums_of(options.checksums, &facts.interface, before);
     // A segment that can be sent and not received must not be asked for: the kernel would reset the connection.
     let frame_bytes_max = link.facts().send_bytes_max.min(link.facts().receive_bytes_max);
     let packet_bytes_max = setup::packet_bytes_max(frame_bytes_max);
@@ -78,7 +78,7 @@ pub(crate) fn build(
     Ok((bypass, heartbeat, counters))
 }
 
-fn checksums(wish: Wish, interface: &str, before: Checksums) -> Checksums {
+pub(crate) fn checksums_of(wish: Wish, interface: &str, before: Checksums) -> Checksums {
     match wish {
         Wish::Verify => Checksums::Verify,
         Wish::Trust => Checksums::Trusted,

@@ -1,7 +1,7 @@
 //! Messages printed as hex dump, lines or raw bytes.
 
 use sidestep_ring::Loss;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io::{self, BufWriter, Stdout, Write};
 
 /// Bytes of a row of the dump.
@@ -35,9 +35,31 @@ impl Printer {
         match self.form {
             Form::Raw => return self.out.write_all(bytes),
             Form::Lines => line(bytes, &mut self.text),
-            Form::Hex => dump(number, bytes, &mut self.text),
+            Form::Hex => dump(format_args!("#{number} {} bytes", bytes.len()), bytes, &mut self.text),
         }
         self.out.write_all(self.text.as_bytes())
+    }
+
+    /// Prints a packet: its facts before its payload, except raw.
+    pub(super) fn packet(&mut self, head: &impl fmt::Display, payload: &[u8]) -> io::Result<()> {
+        self.text.clear();
+        match self.form {
+            Form::Raw => return self.out.write_all(payload),
+            Form::Lines => {
+                let _ = write!(self.text, "{head} ");
+                line(payload, &mut self.text);
+            }
+            Form::Hex => dump(format_args!("{head}"), payload, &mut self.text),
+        }
+        self.out.write_all(self.text.as_bytes())
+    }
+
+    /// Prints a remark between packets, if the format has a place for it.
+    pub(super) fn note(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        match self.form {
+            Form::Hex | Form::Lines => writeln!(self.out, "# {text}"),
+            Form::Raw => Ok(()),
+        }
     }
 
     /// Prints a gap, if the format has a place for it.
@@ -67,8 +89,8 @@ fn line(bytes: &[u8], text: &mut String) {
     text.push('\n');
 }
 
-fn dump(number: u64, bytes: &[u8], text: &mut String) {
-    let _ = writeln!(text, "#{number} {} bytes", bytes.len());
+fn dump(head: fmt::Arguments<'_>, bytes: &[u8], text: &mut String) {
+    let _ = writeln!(text, "{head}");
     for (index, row) in bytes.chunks(ROW).enumerate() {
         let _ = write!(text, "  {:04x} ", index * ROW);
         for at in 0..ROW {
@@ -94,14 +116,14 @@ mod tests {
         line(b"8=FIX\x01\\\n\xff", &mut text);
         assert_eq!(text, "8=FIX\\x01\\\\\\x0a\\xff\n");
         text.clear();
-        dump(7, b"0123456789abcdefXY\x01", &mut text);
+        dump(format_args!("#7 19 bytes"), b"0123456789abcdefXY\x01", &mut text);
         let rows: Vec<&str> = text.lines().collect();
         assert_eq!(rows[0], "#7 19 bytes");
         assert_eq!(rows[1], "  0000  30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66  0123456789abcdef");
         assert_eq!(rows[2], format!("  0010  58 59 01{:39}  XY.", ""));
         assert_eq!(rows.len(), 3);
         text.clear();
-        dump(8, b"", &mut text);
+        dump(format_args!("#8 0 bytes"), b"", &mut text);
         assert_eq!(text, "#8 0 bytes\n");
     }
 }

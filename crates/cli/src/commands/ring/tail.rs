@@ -7,36 +7,53 @@ use sidestep_ring::broadcast::{Start, Subscriber};
 use sidestep_ring::{Loss, Peer, ReadError};
 use sidestep_sys::problem::{Problem, say};
 use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
 
 /// Pause before an empty ring is polled again. Tailing is for people: a CPU that spins for them would be
 /// taken from the programs.
-const NAP: Duration = Duration::from_micros(500);
+pub(super) const NAP: Duration = Duration::from_micros(500);
 /// Polls of an empty ring between two checks of the writer's process (a system call): a quarter of a second.
 const NAPS_PER_PEER: u32 = 500;
 
 pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
-    let segment = super::open(&args.file, args.ring)?;
+    let segment = super::open(args.file.as_deref().unwrap_or(Path::new("")), args.ring)?;
     let start = match args.from {
         RingStart::Oldest => Start::Oldest,
         RingStart::Newest => Start::Latest,
     };
-    let form = match (args.raw, args.lines) {
-        (true, _) => Form::Raw,
-        (_, true) => Form::Lines,
-        _ => Form::Hex,
-    };
     let mut tail = Tail {
         subscriber: segment.subscriber(start)?,
-        printer: Printer::new(form),
+        printer: Printer::new(form(args)),
         left: args.count.unwrap_or(u64::MAX),
         seen: 0,
         lost: Loss::default(),
     };
-    let end = tail.follow(&*signal::stop_flag()?);
-    say(tail.summary(&end));
+    let read = tail.follow(&*signal::stop_flag()?);
+    end(read, &tail.summary())
+}
+
+/// The format that the flags ask for.
+pub(super) fn form(args: &RingTail) -> Form {
+    match (args.raw, args.lines) {
+        (true, _) => Form::Raw,
+        (_, true) => Form::Lines,
+        _ => Form::Hex,
+    }
+}
+
+/// Tells what was read and why the tail ended; returns the exit code.
+pub(super) fn end(end: End, summary: &str) -> Result<u8, Problem> {
+    let why = match &end {
+        End::Closed => "the ring is closed",
+        End::Counted => "--count is reached",
+        End::Stopped => "stopped",
+        End::PipeClosed => "the reader of the output has closed it",
+        End::Failed(_) => "failed",
+    };
+    say(format!("{summary}: {why}"));
     match end {
         End::Closed | End::Counted | End::PipeClosed => Ok(exit::GOOD),
         End::Stopped => Ok(exit::INTERRUPTED),
@@ -45,7 +62,7 @@ pub(super) fn run(args: &RingTail) -> Result<u8, Problem> {
 }
 
 /// The reason why a tail ended.
-enum End {
+pub(super) enum End {
     Closed,
     Counted,
     Stopped,
@@ -124,19 +141,12 @@ impl Tail {
         *is_orphan = matches!(peer, Peer::Gone(_));
     }
 
-    fn summary(&self, end: &End) -> String {
-        let why = match end {
-            End::Closed => "the ring is closed",
-            End::Counted => "--count is reached",
-            End::Stopped => "stopped",
-            End::PipeClosed => "the reader of the output has closed it",
-            End::Failed(_) => "failed",
-        };
-        format!("{} messages, {} lost ({} bytes): {why}", self.seen, self.lost.messages, self.lost.bytes)
+    fn summary(&self) -> String {
+        format!("{} messages, {} lost ({} bytes)", self.seen, self.lost.messages, self.lost.bytes)
     }
 }
 
-fn unprintable(error: io::Error) -> End {
+pub(super) fn unprintable(error: io::Error) -> End {
     match error.kind() {
         ErrorKind::BrokenPipe => End::PipeClosed,
         _ => End::Failed(Problem::failed("cannot print", error).next("check where standard output goes")),

@@ -142,6 +142,7 @@ mod tests {
             name: "feed".into(),
             is_connected: true,
             stacks: vec![stack.clone()],
+            feeds: Vec::new(),
             refused: 0,
         };
         let values = [("rx_frames".to_owned(), rx), ("link_faults".to_owned(), faults)].into();
