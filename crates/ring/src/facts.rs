@@ -1,5 +1,6 @@
 //! The facts in a ring's header: written once by the maker, checked once by each process that attaches.
 
+use crate::kernel::NO_PIDS;
 use crate::layout::{
     ABI_AND_KIND_AT, ABI_VERSION, BYTE_ORDER_MARK, CELLS_AT, CELLS_MAX, CELLS_MIN, HEADER_BYTES, LAYOUT_HASH_AT, MAGIC,
     MAGIC_AT, ORDER_AND_HEADER_AT, PID_NAMESPACE_AT, WAKING_AT,
@@ -36,6 +37,8 @@ pub(crate) enum Mismatch {
     Waking(u64),
     PidNamespace(u64),
     FileLength { has: u64, needs: u64 },
+    NotBroadcast,
+    NotForeign { pid_namespace: u64, waking: Waking },
 }
 
 impl fmt::Display for Mismatch {
@@ -56,6 +59,14 @@ impl fmt::Display for Mismatch {
             Self::Waking(found) => write!(f, "its wake-up method has the unknown number {found}"),
             Self::PidNamespace(found) => write!(f, "it belongs to pid namespace {found}, this process does not"),
             Self::FileLength { has, needs } => write!(f, "the file has {has} bytes, the ring needs {needs}"),
+            Self::NotBroadcast => f.write_str("it is a spsc ring: the kernel fills only broadcast rings"),
+            Self::NotForeign { pid_namespace, waking } => {
+                write!(
+                    f,
+                    "its pid namespace is {pid_namespace} and its wake-up method {} ({waking:?}), and a ring that the kernel fills has neither",
+                    *waking as u64
+                )
+            }
         }
     }
 }
@@ -95,9 +106,40 @@ impl Facts {
         memory.word(MAGIC_AT).store(MAGIC, Release);
     }
 
-    /// Copies the header of a ring and checks each fact against this program and against the file's length.
+    /// Copies the header of a ring of this host's processes and checks each fact against this program, this pid namespace
+    /// and the file's length.
     pub(crate) fn check(memory: &Memory, file_bytes: u64) -> Result<Self, Mismatch> {
-        // Partner: the Release in `write`.
+        let facts = Self::of_any_writer(memory)?;
+        if facts.pid_namespace != pid_namespace() {
+            return Err(Mismatch::PidNamespace(facts.pid_namespace));
+        }
+        let needs = ring_bytes(facts.cell, facts.cells) as u64;
+        // On huge pages the file is a multiple of their size. Not more than that is mapped and locked for a file of
+        // unknown origin.
+        if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
+            return Err(Mismatch::FileLength { has: file_bytes, needs });
+        }
+        Ok(facts)
+    }
+
+    /// Copies the header of a ring that the kernel fills: broadcast, without pids and futexes, in at most so many bytes.
+    pub(crate) fn check_foreign(memory: &Memory, bytes: u64) -> Result<Self, Mismatch> {
+        let facts = Self::of_any_writer(memory)?;
+        let &Self { kind, cell, cells, waking, pid_namespace } = &facts;
+        let needs = ring_bytes(cell, cells) as u64;
+        match () {
+            () if kind != Kind::Broadcast => Err(Mismatch::NotBroadcast),
+            () if pid_namespace != NO_PIDS || waking != Waking::Never => {
+                Err(Mismatch::NotForeign { pid_namespace, waking })
+            }
+            () if bytes < needs => Err(Mismatch::FileLength { has: bytes, needs }),
+            () => Ok(facts),
+        }
+    }
+
+    /// Copies the header of a ring and checks the facts that are the same for all writers.
+    fn of_any_writer(memory: &Memory) -> Result<Self, Mismatch> {
+        // Partner: the Release in `write`, and in `sidestep_ring_format`.
         if memory.word(MAGIC_AT).load(Acquire) != MAGIC {
             return Err(Mismatch::Magic);
         }
@@ -112,22 +154,12 @@ impl Facts {
             () => {}
         }
         let cell = Cell::ALL.into_iter().find(|cell| cell.layout_hash() == layout).ok_or(Mismatch::Layout(layout))?;
-        match () {
-            () if !cells.is_power_of_two() || !(CELLS_MIN..=CELLS_MAX).contains(&cells) => {
-                return Err(Mismatch::Cells(cells));
-            }
-            () if pid_namespace != self::pid_namespace() => return Err(Mismatch::PidNamespace(pid_namespace)),
-            () => {}
+        if !cells.is_power_of_two() || !(CELLS_MIN..=CELLS_MAX).contains(&cells) {
+            return Err(Mismatch::Cells(cells));
         }
-        let kind = [Kind::Spsc, Kind::Broadcast].into_iter().find(|known| *known as u32 == kind);
-        let kind = kind.ok_or(Mismatch::Kind(halves(memory, ABI_AND_KIND_AT)[1]))?;
+        let known = [Kind::Spsc, Kind::Broadcast].into_iter().find(|known| *known as u32 == kind);
+        let kind = known.ok_or(Mismatch::Kind(kind))?;
         let waking = Waking::of_code(waking).ok_or(Mismatch::Waking(waking))?;
-        let needs = ring_bytes(cell, cells) as u64;
-        // On huge pages the file is a multiple of their size. Not more than that is mapped and locked for a file of
-        // unknown origin.
-        if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
-            return Err(Mismatch::FileLength { has: file_bytes, needs });
-        }
         Ok(Self { kind, cell, cells, waking, pid_namespace })
     }
 }

@@ -26,6 +26,8 @@ mod checkpoint;
 mod facts;
 mod fault;
 #[cfg(not(loom))]
+mod foreign;
+#[cfg(not(loom))]
 mod kernel;
 pub mod layout;
 mod memory;

@@ -101,7 +101,7 @@ fn flow(ring: &Ring, at: usize) -> Flow {
 }
 
 fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
-    let process = process_of(ring.memory.word(at).load(Acquire));
+    let process = process_of(ring.memory.word(at).load(Acquire)).filter(|_| !ring.is_foreign);
     let beat = ring.memory.word(at + BEAT).load(Relaxed);
     Holder {
         process,

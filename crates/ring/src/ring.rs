@@ -69,6 +69,8 @@ pub(crate) struct Ring {
     pub(crate) waking: Waking,
     /// True if processes share the memory.
     pub(crate) is_shared: bool,
+    /// True if the kernel writes it: no word is a process's, whatever stands there.
+    pub(crate) is_foreign: bool,
 }
 
 /// The record at a position, checked: it lies inside the ring and does not cross its end.
@@ -91,7 +93,14 @@ impl Ring {
             // Together with padding and horizon, it leaves the records before it intact, and can itself be read.
             Kind::Broadcast => cells / 4,
         };
-        Self { memory, kind, cells, cell_shift: cell.bytes().ilog2(), record_cells_max, waking, is_shared }
+        let cell_shift = cell.bytes().ilog2();
+        Self { memory, kind, cells, cell_shift, record_cells_max, waking, is_shared, is_foreign: false }
+    }
+
+    /// A ring that the kernel writes.
+    #[cfg(not(loom))]
+    pub(crate) fn foreign(memory: Memory, cell: Cell, cells: u64) -> Self {
+        Self { is_foreign: true, ..Self::new(memory, Kind::Broadcast, cell, cells, Waking::Never, true) }
     }
 
     /// The number of cells.

@@ -22,7 +22,7 @@ const ATTEMPTS_MAX: usize = 16;
 /// The state of the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
-    /// The side is free: not taken yet, or closed by its holder's orderly exit.
+    /// The side is free: not taken yet, or closed by its holder's orderly exit. Also where the kernel writes.
     Absent,
     /// Its holder lives.
     Present,
@@ -131,6 +131,9 @@ impl Side {
     pub(crate) fn peer(&mut self, ring: &Ring) -> Peer {
         if !ring.is_shared {
             return Peer::Present;
+        }
+        if ring.is_foreign {
+            return Peer::Absent;
         }
         let word = ring.memory.word(self.peer_at).load(Acquire);
         let Some(process) = process_of(word) else { return Peer::Absent };

@@ -37,11 +37,11 @@ pub struct Backing {
 
 /// A mapped ring in shared memory. Its handles keep the mapping alive.
 pub struct Segment {
-    name: String,
-    file: OwnedFd,
-    kind: Kind,
-    ring: Arc<Ring>,
-    backing: Backing,
+    pub(crate) name: String,
+    pub(crate) file: OwnedFd,
+    pub(crate) kind: Kind,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) backing: Backing,
 }
 
 impl Segment {
@@ -235,7 +235,7 @@ fn unfinished(name: &str) -> io::Result<(String, File)> {
 }
 
 /// Faults every page in and locks it; returns the reason if that fails.
-fn prepare(mapping: &Mapping) -> Result<(), String> {
+pub(crate) fn prepare(mapping: &Mapping) -> Result<(), String> {
     mapping.prefault().map_err(|error| format!("cannot prefault: {error}"))?;
     mapping.lock().map_err(|error| format!("mlock: {error}; raise RLIMIT_MEMLOCK"))
 }
@@ -245,7 +245,7 @@ fn mapped_bytes(bytes: usize, huge: bool) -> usize {
 }
 
 /// Refuses a file that could be truncated under the mapping, as far as that can be checked.
-fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
+pub(crate) fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
     if !facts.is_file() {
         return Err("it is not a regular file");
     }
@@ -265,6 +265,6 @@ fn check_file(file: &File, facts: &fs::Metadata) -> Result<(), &'static str> {
     }
 }
 
-fn cannot_attach(name: &str, why: impl std::fmt::Display) -> Problem {
+pub(crate) fn cannot_attach(name: &str, why: impl std::fmt::Display) -> Problem {
     Problem::failed(format!("cannot attach to the ring in {name}"), why)
 }

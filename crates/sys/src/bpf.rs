@@ -1,4 +1,4 @@
-//! Two bpf(2) calls that the BPF library lacks: an XDP link in a chosen mode, and its pin.
+//! Calls that the BPF library lacks, or that readers without it need: an XDP link in a chosen mode, its pin, the type of a map.
 
 use std::ffi::CString;
 use std::io;
@@ -52,6 +52,15 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
     bpf(BPF_OBJ_PIN, &attributes).map(drop)
 }
 
+/// `enum bpf_map_type` of linux/bpf.h: memory whose pages exist as long as a mapping does.
+pub const MAP_TYPE_ARRAY: u32 = 2;
+
+/// The type of a BPF map, by /proc; `None` for what is no map.
+pub fn map_type(object: BorrowedFd<'_>) -> Option<u32> {
+    let facts = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", object.as_raw_fd())).ok()?;
+    facts.lines().find_map(|line| line.strip_prefix("map_type:"))?.trim().parse().ok()
+}
+
 /// The first fields of `union bpf_attr` for BPF_LINK_CREATE; the kernel takes what is not given as zero.
 #[repr(C)]
 struct LinkCreate {
@@ -88,6 +97,7 @@ mod tests {
     #[test]
     fn what_is_no_bpf_object_is_refused() {
         let file = File::open("/proc/self/stat").unwrap();
+        assert_eq!(map_type(file.as_fd()), None);
         assert!(link_xdp(file.as_fd(), 1, XdpMode::Native).is_err());
         assert!(pin(file.as_fd(), Path::new("/sys/fs/bpf/sidestep-none")).is_err());
         assert_eq!(pin(file.as_fd(), Path::new("a\0b")).unwrap_err().kind(), io::ErrorKind::InvalidInput);

@@ -31,6 +31,7 @@ pub mod printable;
 pub mod problem;
 pub mod proc;
 pub mod process;
+pub mod ring_device;
 pub mod scan;
 pub mod signals;
 pub mod socket;

@@ -36,9 +36,9 @@ impl Mapping {
         Self::map(file.as_raw_fd(), 0, len, access, libc::MAP_SHARED)
     }
 
-    /// Maps `len` bytes from `offset` on, for descriptors whose offset selects an object, such as the rings of a
-    /// socket.
-    pub(crate) fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
+    /// Maps `len` bytes from `offset` on, a multiple of a page: for descriptors whose offset selects an object, such as
+    /// the rings of a socket and the parts of a BPF map.
+    pub fn shared_at(file: BorrowedFd<'_>, offset: u64, len: usize, access: Access) -> io::Result<Self> {
         let offset = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::InvalidInput)?;
         Self::map(file.as_raw_fd(), offset, len, access, libc::MAP_SHARED)
     }
