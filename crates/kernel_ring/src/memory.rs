@@ -28,7 +28,7 @@ impl RingMap {
     /// value of an array of maps whose template has another number of rings (BPF_F_INNER_MAP, Linux 5.10).
     pub fn create(name: &str, rings: u32, cells: u64) -> Result<Self, Problem> {
         let failed = |error: libbpf_rs::Error| {
-            let why = format!("{error} ({} KiB of memory that stays)", element_bytes(cells) * rings as usize >> 10);
+            let why = format!("{error} ({} KiB of memory that stays)", (element_bytes(cells) * rings as usize) >> 10);
             Problem::failed(format!("cannot make {rings} rings for the kernel"), why)
                 .next("run as root (it needs CAP_BPF), on Linux 5.14 or later")
         };

@@ -13,8 +13,8 @@ use features::Features;
 use layout::{RING_EVENTS, RINGBUF_BYTES, RINGS, Settings};
 use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, ProgramInput};
 use sidestep_sys::Problem;
-use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The compiled programs.
@@ -47,7 +47,7 @@ pub struct Source {
     origin: Origin,
     features: Features,
     /// Whether the timer stays on the CPU that started it.
-    timer_flags: Cell<u32>,
+    timer_flags: AtomicU32,
 }
 
 impl Source {
@@ -71,7 +71,7 @@ impl Source {
             Problem::failed("cannot load the source of events", format!("{error:#}"))
                 .next("check that the kernel is 5.15 or later, and run as root (it needs CAP_BPF and CAP_NET_ADMIN)")
         })?;
-        Ok(Self { object, rings, origin, features, timer_flags: Cell::new(TIMER_CPU_PIN) })
+        Ok(Self { object, rings, origin, features, timer_flags: AtomicU32::new(TIMER_CPU_PIN) })
     }
 
     /// Sends the next events to this sink. Datagrams do so at once, the timer when it is started.
@@ -83,11 +83,11 @@ impl Source {
     pub fn start_timer(&self, interval: Duration, sink: Sink) -> Result<(), Problem> {
         let interval_ns = u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX);
         let start = |timer_flags: u32| {
-            self.timer_flags.set(timer_flags);
+            self.timer_flags.store(timer_flags, Relaxed);
             self.settle(Settings { interval_ns, sink, is_running: true, ..self.settings() })?;
             self.run(START)
         };
-        let mut result = start(self.timer_flags.get())?;
+        let mut result = start(self.timer_flags.load(Relaxed))?;
         if result != 0 && self.timer_is_pinned() {
             result = start(0)?;
         }
@@ -106,7 +106,7 @@ impl Source {
 
     /// Whether the timer stays on the CPU on which it was started: from Linux 6.7 on.
     pub fn timer_is_pinned(&self) -> bool {
-        self.timer_flags.get() == TIMER_CPU_PIN
+        self.timer_flags.load(Relaxed) == TIMER_CPU_PIN
     }
 
     /// Publishes this many events (at most 4681) in one loop in the kernel, to the ring, to the BPF ring buffer or to
@@ -162,7 +162,7 @@ impl Source {
             interval_ns: 0,
             sink: Sink::Nothing,
             is_running: false,
-            timer_flags: self.timer_flags.get(),
+            timer_flags: self.timer_flags.load(Relaxed),
             port,
             publishes: 0,
         }
