@@ -3,15 +3,17 @@
 use super::reader::{Reader, SLEEP_MAX, Seen};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidestep_kernel_ring::source::{EVENT_BYTES, Ringbuf, Source};
-use sidestep_ring::ReadError;
 use sidestep_ring::broadcast::Subscriber;
+use sidestep_ring::{Doorbell, ReadError, WaitError};
 use sidestep_sys::Problem;
+use sidestep_sys::idle::IdleStrategy;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// The longest event that is read, bytes: the module's may be longer than those of the BPF programs.
 const MESSAGE_BYTES_MAX: usize = 2048;
@@ -39,6 +41,28 @@ impl Reader for RingReader {
             Ok(length) => Ok(Seen::now(&self.buffer[..length])),
             // What is lost shows in the number of the next one.
             Err(ReadError::Empty | ReadError::Lost(_)) => Ok(None),
+            Err(error) => Err(cannot_read("the ring", error)),
+        }
+    }
+}
+
+/// Sleeps until the ring's doorbell rings.
+pub(super) struct DoorbellReader(RingReader);
+
+impl DoorbellReader {
+    pub(super) fn of(mut subscriber: Subscriber, doorbell: Doorbell) -> Self {
+        subscriber.set_doorbell(doorbell);
+        Self(RingReader::of(subscriber))
+    }
+}
+
+impl Reader for DoorbellReader {
+    const TURNS_PER_LOOK: u32 = 1;
+
+    fn next(&mut self) -> Result<Option<Seen>, Problem> {
+        match self.0.subscriber.wait(IdleStrategy::PARK, Some(Instant::now() + SLEEP_MAX)) {
+            Ok(()) => self.0.next(),
+            Err(WaitError::TimedOut) => Ok(None),
             Err(error) => Err(cannot_read("the ring", error)),
         }
     }

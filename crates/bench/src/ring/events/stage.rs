@@ -5,14 +5,14 @@ use super::arms::{Path, Way};
 use super::awake::Awake;
 use super::device::Device;
 use super::reader::{Plan, Reader, SLEEP_MAX, read};
-use super::readers::{CallReader, RingReader, RingbufReader};
+use super::readers::{CallReader, DoorbellReader, RingReader, RingbufReader};
 use super::wire::{PORT, Wire, drain};
 use crate::measure::Cpus;
 use crate::ring::Job;
 use crate::ring::near::Found;
 use sidestep_kernel_ring::source::{self, Sink, Source};
-use sidestep_ring::Segment;
 use sidestep_ring::broadcast::{Start, Subscriber};
+use sidestep_ring::{Doorbell, Segment};
 use sidestep_sys::{Problem, cpu};
 use std::cell::RefCell;
 use std::net::UdpSocket;
@@ -156,8 +156,10 @@ impl Stage {
         })
     }
 
-    fn doorbell(&self, _: &Job) -> Result<Found, Problem> {
-        Err(Problem::failed("cannot sleep on a ring of the kernel", "this build has no doorbells"))
+    fn doorbell(&self, job: &Job) -> Result<Found, Problem> {
+        let [flag_page, ring_buffer] = self.bpf()?.doorbell()?;
+        let doorbell = Doorbell::bpf(flag_page, ring_buffer)?;
+        self.slice(Sink::Doorbell, DoorbellReader::of(self.subscriber()?, doorbell), job)
     }
 
     fn subscriber(&self) -> Result<Subscriber, Problem> {
