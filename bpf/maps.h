@@ -5,13 +5,8 @@
 
 #include <linux/bpf.h>
 
+#include "maps_form.h"
 #include "steer.h"
-
-#define SEC(name) __attribute__((section(name), used))
-
-/* The form in which libbpf reads the description of a map from BTF. */
-#define MAP_NUMBER(name, value) int(*name)[value]
-#define MAP_TYPE(name, type) typeof(type) *name
 
 struct {
 	MAP_NUMBER(type, BPF_MAP_TYPE_ARRAY);

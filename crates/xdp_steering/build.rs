@@ -1,66 +1,19 @@
 //! Compiles `bpf/steer.bpf.c` for the BPF virtual machine, with frames of several buffers (Linux 5.18) and without. The
 //! objects are embedded in the library.
 
-use std::env;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-
-/// The compilers to try, in this order, unless `CLANG` names one.
-const COMPILERS: [&str; 8] =
-    ["clang", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16", "clang-15"];
-
-/// The instruction set of Linux 5.1; the program needs a newer kernel anyway.
-const CPU: &str = "-mcpu=v3";
+#[path = "../../bpf/compile.rs"]
+mod compile;
 
 fn main() {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder")).join("../..");
-    let root = root.canonicalize().expect("the workspace is two folders up");
-    let source = root.join("bpf/steer.bpf.c");
-    let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
-    println!("cargo::rerun-if-changed={}", source.display());
-    for header in [
-        "bpf/feeds.h",
-        "bpf/frame.h",
-        "bpf/maps.h",
-        "bpf/ring.h",
-        "bpf/steer.h",
-        "include/sidestep/ring_layout.h",
-        "include/sidestep/ring_producer.h",
-    ] {
-        println!("cargo::rerun-if-changed={}", root.join(header).display());
-    }
-    println!("cargo::rerun-if-env-changed=CLANG");
-    let compiler = compiler();
-    for (name, definitions) in [("steer.bpf.o", &["-DXDP_FRAGS"][..]), ("steer-5.15.bpf.o", &[])] {
-        let status = compile(&compiler, &root, &source, &folder.join(name)).args(definitions).status();
-        let success = status.is_ok_and(|status| status.success());
-        assert!(success, "{compiler} could not compile {}; its messages are above", source.display());
-    }
-}
-
-fn compiler() -> String {
-    if let Ok(named) = env::var("CLANG") {
-        return named;
-    }
-    let found = COMPILERS.iter().find(|name| Command::new(name).arg("--version").output().is_ok());
-    found.expect("clang is needed to compile bpf/steer.bpf.c; install it with: scripts/bootstrap build").to_string()
-}
-
-fn compile(compiler: &str, root: &Path, source: &Path, object: &Path) -> Command {
-    let little = env::var("CARGO_CFG_TARGET_ENDIAN").is_ok_and(|endian| endian == "little");
-    let mut command = Command::new(compiler);
-    // BTF, which describes the maps, is part of the debug information.
-    command.args(["-target", if little { "bpfel" } else { "bpfeb" }, "-O2", "-g", CPU]);
-    command.args(["-Wall", "-Wextra", "-Werror"]);
-    // The object must not depend on the build directory.
-    command.arg(format!("-ffile-prefix-map={}=.", root.display()));
-    // Debian has <asm/types.h> in a folder per architecture, which clang does not know for this target.
-    let arch = env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
-    command.arg(format!("-I/usr/include/{arch}-linux-gnu"));
-    // Stores stay in order on x86 (include/sidestep/ring_producer.h).
-    if arch == "x86_64" {
-        command.arg("-D__TARGET_ARCH_x86");
-    }
-    command.arg("-c").arg(source).arg("-o").arg(object).current_dir(root);
-    command
+    let headers = [
+        "feeds.h",
+        "frame.h",
+        "maps.h",
+        "maps_form.h",
+        "ring.h",
+        "steer.h",
+        "../include/sidestep/ring_layout.h",
+        "../include/sidestep/ring_producer.h",
+    ];
+    compile::program("steer.bpf.c", &headers, &[("steer.bpf.o", &["-DXDP_FRAGS"]), ("steer-5.15.bpf.o", &[])]);
 }

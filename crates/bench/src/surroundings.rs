@@ -76,6 +76,7 @@ impl Surroundings {
                 unavailable: findings.unavailable,
                 paths,
                 steps: findings.steps,
+                published: Vec::new(),
                 notes: self.notes,
             },
             problem: findings.problem,

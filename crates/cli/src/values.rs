@@ -96,7 +96,7 @@ impl FromStr for FixLoadList {
         let load = |load: Load| match load {
             Load::ClosedLoop => Ok(fix::Load::ClosedLoop),
             Load::Paced(interval) => Ok(fix::Load::Paced(interval)),
-            Load::Stream => Err("orders cannot stream".into()),
+            Load::Stream | Load::Events(_) => Err("orders cannot stream".into()),
         };
         match text.parse::<LoadList>()?.0 {
             loads if loads.is_empty() => Err("give `hot`, or times like 100us".into()),

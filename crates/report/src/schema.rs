@@ -45,9 +45,39 @@ pub struct Document {
     /// Steps in their order, with their effect here (`tune verify`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
+    /// Figures of others, as they publish them; nothing of them was measured here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub published: Vec<Published>,
     /// Remarks on the run as a whole.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// Figures that others publish, shown beside those of the run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Published {
+    /// Their place.
+    pub source: String,
+    /// Their unit.
+    pub unit: String,
+    /// The figures; the first row is the baseline of the others.
+    pub rows: Vec<PublishedRow>,
+    /// Conditions that a reader has to know.
+    #[serde(default)]
+    pub remarks: Vec<String>,
+}
+
+/// One row of published figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PublishedRow {
+    /// Its name, as they give it.
+    pub name: String,
+    /// Median.
+    pub p50: f64,
+    /// 99th percentile.
+    pub p99: f64,
+    /// 99.9th percentile.
+    pub p99_9: f64,
 }
 
 /// One change to host or program, measured with and without on top of the steps kept before it.
@@ -203,9 +233,9 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, `ring`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
+    /// `rr`, `sizes`, `rates`, `ring`, `ring-source`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
     pub scenario: String,
-    /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`.
+    /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`; of `ring-source` the source: `timer`, `xdp`, `module`.
     pub transport: String,
     /// `kernel-default`, `kernel-pinned`, ... (see [`PathInfo`]).
     pub path: String,
@@ -360,7 +390,7 @@ pub struct Ratio {
     pub value: f64,
     /// Its 95 % interval (bootstrap over slices).
     pub ci95: [f64; 2],
-    /// Measure of both, where a path has rows of several (`ring`, `fix`); else empty.
+    /// Measure of both, where a path has rows of several (`ring`, `ring-source`, `fix`); else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub measure: String,
     /// Messages per second asked of both, where they were paced.

@@ -86,6 +86,16 @@ pub fn run_fifo(priority: u8) -> Result<(), Problem> {
         .next("run as root, or raise the limit: ulimit -r, LimitRTPRIO= of systemd"))
 }
 
+/// Lets the calling thread run only while no other thread wants its CPU (SCHED_IDLE): a thread that keeps a CPU awake.
+pub fn run_idle() -> Result<(), Problem> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameters live until after the call; pid 0 is the calling thread.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } == 0 {
+        return Ok(());
+    }
+    Err(Problem::failed("cannot run with the lowest priority (SCHED_IDLE)", io::Error::last_os_error()))
+}
+
 /// Checks that a helper of the calling thread, which may be pinned, can have `cpu`: one of those that the process
 /// started with.
 pub fn check_helper_cpu(cpu: u32) -> Result<(), Problem> {

@@ -11,6 +11,9 @@ const INFO: libc::Ioctl = 2 << 30 | 24 << 16 | (b's' as libc::Ioctl) << 8 | 1;
 /// `_IOW('s', 3, __u64)`: write, 8 bytes.
 const SEEN: libc::Ioctl = 1 << 30 | 8 << 16 | (b's' as libc::Ioctl) << 8 | 3;
 
+/// `_IOW('s', 4, __u64)`: write, 8 bytes.
+const INTERVAL: libc::Ioctl = 1 << 30 | 8 << 16 | (b's' as libc::Ioctl) << 8 | 4;
+
 /// The memory of a device.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,6 +48,15 @@ pub fn seen(device: BorrowedFd<'_>, sequence: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// Sets the time from one event of the device's timer to the next, ns.
+pub fn set_interval(device: BorrowedFd<'_>, interval_ns: u64) -> io::Result<()> {
+    // SAFETY: the kernel reads eight bytes of `interval_ns`, which lives until the call returns.
+    if unsafe { libc::ioctl(device.as_raw_fd(), INTERVAL, &raw const interval_ns) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,5 +68,6 @@ mod tests {
         let null = File::open("/dev/null").unwrap();
         assert_eq!(info(null.as_fd()).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
         assert_eq!(seen(null.as_fd(), 1).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
+        assert_eq!(set_interval(null.as_fd(), 100_000).unwrap_err().raw_os_error(), Some(libc::ENOTTY));
     }
 }

@@ -43,6 +43,9 @@ pub(super) struct Contest<'a> {
     pub(super) stop: Arc<AtomicBool>,
     pub(super) yardsticks: Yardsticks,
     pub(super) progress: &'a mut dyn Progress,
+    /// The contestants that others are held against, and which others.
+    pub(super) baselines: &'static [&'static str],
+    pub(super) compares: fn(of: &str, against: &str) -> bool,
 }
 
 impl Contest<'_> {
@@ -66,7 +69,7 @@ impl Contest<'_> {
         let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
         Findings {
             rows: arms.iter().filter_map(Arm::row).collect(),
-            ratios: ratios(&arms),
+            ratios: self.ratios(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
             ..Findings::default()
@@ -128,6 +131,18 @@ impl Contest<'_> {
         Ok(())
     }
 
+    /// The control of every arm, then the ratios to each baseline.
+    fn ratios(&self, arms: &[Arm<'_>]) -> Vec<Ratio> {
+        let mut ratios: Vec<Ratio> = arms.iter().flat_map(|arm| arm.record.controls()).collect();
+        for baseline in self.baselines {
+            let Some(against) = arms.iter().find(|arm| arm.contestant.name() == *baseline) else { continue };
+            for arm in arms.iter().filter(|arm| (self.compares)(arm.contestant.name(), baseline)) {
+                ratios.extend(arm.record.against(&against.record));
+            }
+        }
+        ratios
+    }
+
     fn check_stop(&self) -> Result<(), Problem> {
         if self.stop.load(Ordering::Relaxed) { Err(interrupted()) } else { Ok(()) }
     }
@@ -140,7 +155,7 @@ fn contestant_settling_time(contestant: &dyn Contestant) -> Duration {
 
 fn rate(load: Load) -> Option<f64> {
     match load {
-        Load::Paced(interval) => Some(1.0 / interval.as_secs_f64()),
+        Load::Paced(interval) | Load::Events(interval) => Some(1.0 / interval.as_secs_f64()),
         Load::ClosedLoop | Load::Stream => None,
     }
 }
@@ -148,7 +163,8 @@ fn rate(load: Load) -> Option<f64> {
 impl Found {
     /// The reason why the pace was not kept, if it was not.
     fn behind(&self, job: &Job) -> Option<String> {
-        let offered = rate(job.load)?;
+        // The timer of events starts anew when it has fired: it is late by as much as the machine is.
+        let offered = rate(job.load).filter(|_| !matches!(job.load, Load::Events(_)))?;
         let achieved = self.messages as f64 / self.elapsed_s;
         (achieved < KEEPS_UP * offered)
             .then(|| format!("it does not keep up: {achieved:.0} messages/s of {offered:.0} asked for"))
@@ -158,9 +174,14 @@ impl Found {
 impl<'a> Arm<'a> {
     fn new(contestant: &'a dyn Contestant, shape: Shape, load: Load, cpus: Cpus) -> Self {
         let size = u32::try_from(shape.size).unwrap_or(u32::MAX);
-        let measure = if load == Load::Stream { PER_MESSAGE } else { "rtt" };
+        let measure = match load {
+            Load::Stream => PER_MESSAGE,
+            Load::Events(_) => "one_way",
+            Load::ClosedLoop | Load::Paced(_) => "rtt",
+        };
+        let (scenario, transport) = contestant.subject();
         let (path, rate_offered) = (contestant.name().into(), rate(load));
-        let key = Key { scenario: "ring", transport: "memory", path, size, rate_offered, measure, ..Key::default() };
+        let key = Key { scenario, transport, path, size, rate_offered, measure, ..Key::default() };
         let mut record = Record::new(key);
         record.refusal = contestant.refusal(size, load);
         let job = Job {
@@ -181,7 +202,7 @@ impl<'a> Arm<'a> {
     fn label(&self) -> String {
         let load = match self.job.load {
             Load::ClosedLoop => String::new(),
-            Load::Paced(interval) => format!(" every {interval:?}"),
+            Load::Paced(interval) | Load::Events(interval) => format!(" every {interval:?}"),
             Load::Stream => " streaming".into(),
         };
         format!("{} {} B{load}", self.contestant.name(), self.job.shape.size)
@@ -206,6 +227,9 @@ impl<'a> Arm<'a> {
         if self.job.load == Load::ClosedLoop || self.elapsed_s == 0.0 {
             return Some(row);
         }
+        if let Load::Events(_) = self.job.load {
+            return Some(Row { rate_achieved: Some(achieved), ..row });
+        }
         let detail = RateDetail {
             sent: self.messages + self.record.lost,
             received: self.messages,
@@ -223,24 +247,14 @@ impl<'a> Arm<'a> {
     }
 }
 
-/// The control of every arm; then round trips against the floor, our ring against the floor of one line each way, and all
-/// others against our ring.
-fn ratios(arms: &[Arm<'_>]) -> Vec<Ratio> {
-    let find = |name: &str| arms.iter().find(|arm| arm.contestant.name() == name).map(|arm| &arm.record);
-    let mut ratios: Vec<Ratio> = arms.iter().flat_map(|arm| arm.record.controls()).collect();
-    for baseline in [FLOOR, FLOOR_EACH_WAY, RING] {
-        let Some(against) = find(baseline) else { continue };
-        for arm in arms {
-            let name = arm.contestant.name();
-            let is_asked = match baseline {
-                FLOOR => name != FLOOR,
-                FLOOR_EACH_WAY => name.starts_with(RING),
-                _ => name != RING && !name.starts_with(FLOOR),
-            };
-            if is_asked {
-                ratios.extend(arm.record.against(against));
-            }
-        }
+/// The baselines of messages through memory.
+pub(super) const MEMORY_BASELINES: &[&str] = &[FLOOR, FLOOR_EACH_WAY, RING];
+
+/// Round trips are held against the floor, our ring against the floor of one line each way, and all others against our ring.
+pub(super) fn compares_memory(of: &str, against: &str) -> bool {
+    match against {
+        FLOOR => of != FLOOR,
+        FLOOR_EACH_WAY => of.starts_with(RING),
+        _ => of != RING && !of.starts_with(FLOOR),
     }
-    ratios
 }

@@ -13,7 +13,7 @@ const MESSAGES_PER_LOOK: u64 = 64;
 pub(super) fn serve<E: End>(end: &mut E, job: &Job, stop: &AtomicBool) {
     match job.load {
         Load::Stream => stream(end, job.shape.size, stop),
-        Load::ClosedLoop | Load::Paced(_) => answer(end, job.shape.size, stop),
+        Load::ClosedLoop | Load::Paced(_) | Load::Events(_) => answer(end, job.shape.size, stop),
     }
 }
 

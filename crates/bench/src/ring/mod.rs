@@ -9,6 +9,7 @@
 
 pub mod channels;
 mod contest;
+pub mod events;
 mod far;
 mod near;
 mod payload;
@@ -92,6 +93,8 @@ pub enum Load {
     Paced(Duration),
     /// Messages one way, as fast as they go.
     Stream,
+    /// Events that the kernel stamps, one in every such interval: the time until their reader has them.
+    Events(Duration),
 }
 
 /// One slice.
@@ -113,6 +116,11 @@ pub struct Job {
 pub trait Contestant {
     /// Its name: the path of its rows.
     fn name(&self) -> &'static str;
+
+    /// Scenario and transport of its rows.
+    fn subject(&self) -> (&'static str, &'static str) {
+        ("ring", "memory")
+    }
 
     /// Its description, in one or two sentences.
     fn description(&self) -> String;

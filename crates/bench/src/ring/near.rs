@@ -92,7 +92,8 @@ impl Near {
         match job.load {
             Load::Stream => self.stream(&mut talk, job),
             Load::ClosedLoop => self.round_trips(&mut talk, job, None),
-            Load::Paced(interval) => self.round_trips(&mut talk, job, Some(interval)),
+            // Events have readers of their own.
+            Load::Paced(interval) | Load::Events(interval) => self.round_trips(&mut talk, job, Some(interval)),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A run: contestants, messages, durations; a document at the end.
 
 use super::channels::ring::bytes_for;
-use super::contest::Contest;
+use super::contest::{Contest, MEMORY_BASELINES, compares_memory};
 use super::{Contestant, Load, Near, Shape};
 use crate::measure::{Cpus, Yardsticks};
 use crate::message;
@@ -105,7 +105,7 @@ pub fn run(
     outcome
 }
 
-fn two_cpus(setting: &Setting) -> Result<Cpus, Problem> {
+pub(super) fn two_cpus(setting: &Setting) -> Result<Cpus, Problem> {
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, true)?;
     if cpus.server == Some(cpus.client) {
         let why = format!("both ends would be on CPU {}", cpus.client);
@@ -127,7 +127,17 @@ fn measure(
     let mut near = Near::new(around.clock.clone(), setting.stop.clone());
     around.host.loop_cost_ns = near.loop_cost_ns()?;
     let (stop, clock) = (setting.stop.clone(), around.clock.clone());
-    let mut contest = Contest { contestants, near, clock, cpus, stop, yardsticks: Yardsticks::default(), progress };
+    let mut contest = Contest {
+        contestants,
+        near,
+        clock,
+        cpus,
+        stop,
+        yardsticks: Yardsticks::default(),
+        progress,
+        baselines: MEMORY_BASELINES,
+        compares: compares_memory,
+    };
     let (parts, pace) = (request.parts(), Pace::of(request.duration));
     let expected_ms = parts.iter().map(|(shape, load)| contest.expected_ms(*shape, *load, pace)).sum();
     contest.progress.begin("ring", expected_ms);
@@ -161,7 +171,7 @@ fn measure_all(contest: &mut Contest<'_>, parts: &[(Shape, Load)], pace: Pace) -
     all
 }
 
-fn paths(findings: &Findings, contestants: &[Box<dyn Contestant>]) -> Vec<PathInfo> {
+pub(super) fn paths(findings: &Findings, contestants: &[Box<dyn Contestant>]) -> Vec<PathInfo> {
     let is_measured = |name: &str| findings.rows.iter().any(|row| row.path == name);
     let measured = contestants.iter().filter(|one| is_measured(one.name()));
     let info = |one: &dyn Contestant| PathInfo {

@@ -212,8 +212,12 @@ impl Record {
             stat: stat.name.into(),
             value: estimate.value,
             ci95: estimate.ci95,
-            // Only rings and FIX have rows that the measure alone tells apart.
-            measure: if matches!(self.key.scenario, "ring" | "fix") { self.key.measure.into() } else { String::new() },
+            // Only rings, sources and FIX have rows that the measure alone tells apart.
+            measure: if matches!(self.key.scenario, "ring" | "ring-source" | "fix") {
+                self.key.measure.into()
+            } else {
+                String::new()
+            },
             rate_offered: self.key.rate_offered,
             sessions: self.key.sessions,
         })

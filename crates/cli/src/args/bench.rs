@@ -21,7 +21,8 @@ pub(crate) enum Bench {
     Bulk(Bulk),
     /// Measure TCP connections in sequence: open, one message and its answer, close
     Connect(Connect),
-    /// Measure messages between two CPUs: rings, a bounced cache line, pipes and sockets
+    /// Measure messages between two CPUs: rings, a bounced cache line, pipes and sockets; or events of the kernel
+    #[command(after_help = RING_EXAMPLES)]
     Ring(BenchRing),
     /// Measure FIX acceptors: order to acknowledgement and fill, test request to heartbeat
     Fix(Box<BenchFix>),
@@ -48,6 +49,18 @@ pub(crate) enum Bench {
         job: Vec<String>,
     },
 }
+
+/// Examples of `bench ring`.
+const RING_EXAMPLES: &str = "\
+Examples:
+  sidestep bench ring --pace hot,1us
+  sidestep bench ring --source timer
+  sidestep bench ring --source xdp --samples 100000 --html events.html
+  sidestep bench ring --source xdp --paths bpf-ring,recv-block --interval 1ms
+  sidestep bench ring --source module
+
+A source needs root. Its events are stamped in the kernel; the time until a reader has them is measured, one way, where
+CPUs may halt and, under names that end in -awake, with CPUs kept awake.";
 
 /// The place of a measurement, and its conditions.
 #[derive(Debug, Args)]
@@ -241,8 +254,20 @@ pub(crate) struct BenchRing {
     /// Do not measure throughput
     #[arg(long)]
     pub(crate) no_throughput: bool,
+    /// Events of the kernel instead, from: a timer of a BPF program, datagrams at XDP over the lab's wire, or the timer of the
+    /// kernel module
+    #[arg(long, value_name = "timer|xdp|module", conflicts_with_all = ["sizes", "pace", "no_throughput", "room"])]
+    pub(crate) source: Option<String>,
+    /// Time from one event to the next
+    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = humantime::parse_duration, requires = "source")]
+    pub(crate) interval: Duration,
+    /// Events for each path under each condition, instead of a time; p99.9 needs 100000
+    #[arg(long, value_name = "N", requires = "source", conflicts_with = "duration",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) samples: Option<u32>,
     /// Paths, separated by commas [default: all], of: floor, floor-each-way, ring, ring-small, ring-shm, ring-broadcast, ring-park,
-    /// eventfd, pipe, uds
+    /// eventfd, pipe, uds; of a source: bpf-ring, bpf-ring-two-readers, bpf-ring-doorbell, bpf-ringbuf-spin, bpf-ringbuf-epoll,
+    /// recv-block, recv-poll, recv-spin (xdp), read-block, read-poll, read-spin, module-ring (module)
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) paths: Vec<String>,
     /// Time for each path at each size and pace

@@ -1,15 +1,19 @@
 //! `sidestep bench ring`.
 
 use super::measured::{clock, command_line, write_outcome};
-use crate::args::BenchRing;
+use crate::args::{BenchRing, ClockKind};
 use crate::output::Outputs;
 use crate::progress::Bar;
+use crate::values::Cpus;
 use crate::{exit, signal};
-use sidestep_bench::ring::{self, Contestant, Load, Request, Setting, channels, far_process};
+use sidestep_bench::ring::{self, Contestant, Load, Request, Setting, channels, events, far_process};
 use sidestep_bench::run::this_program;
 use sidestep_sys::Problem;
 
 pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
+    if args.source.is_some() {
+        return of_events(args);
+    }
     let contestants = chosen(&args.paths)?;
     let mut loads = args.pace.0;
     if !args.no_throughput {
@@ -22,14 +26,27 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let request =
         Request { sizes: args.sizes, loads, duration: args.duration, ring_bytes: args.room.saturating_mul(1024) };
-    let setting = Setting {
-        clock: clock(args.clock),
-        client_cpu: args.cpus.map(|cpus| cpus.client),
-        server_cpu: args.cpus.and_then(|cpus| cpus.peer),
+    let setting = setting(args.clock, args.cpus)?;
+    write_outcome(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
+}
+
+fn setting(kind: ClockKind, cpus: Option<Cpus>) -> Result<Setting, Problem> {
+    Ok(Setting {
+        clock: clock(kind),
+        client_cpu: cpus.map(|cpus| cpus.client),
+        server_cpu: cpus.and_then(|cpus| cpus.peer),
         stop: signal::stop_flag()?,
         command: command_line(),
-    };
-    write_outcome(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
+    })
+}
+
+/// Measures the events of a source in the kernel.
+fn of_events(args: BenchRing) -> Result<u8, Problem> {
+    let origin = args.source.as_deref().unwrap_or_default().parse()?;
+    let duration = args.samples.map_or(args.duration, |samples| args.interval.saturating_mul(samples));
+    let request = events::Request { origin, paths: args.paths, interval: args.interval, duration };
+    let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    write_outcome(events::run(&setting(args.clock, args.cpus)?, &request, &mut Bar::new())?, &outputs)
 }
 
 /// Returns the contestants of these names; all of them if there is no name.

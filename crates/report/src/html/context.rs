@@ -5,7 +5,7 @@ use crate::json;
 use crate::markup::escape;
 use crate::schema::{Document, Host};
 use crate::svg::palette::Palette;
-use crate::tables::{hiccups, ratios, steps, unavailable};
+use crate::tables::{hiccups, published as others, ratios, steps, unavailable};
 use crate::view::{facts as about, words};
 
 /// Most bytes of the result that the page carries: with the charts it stays below 1 MB, which mail lets through.
@@ -51,6 +51,14 @@ pub(super) fn compared(document: &Document, palette: &Palette) -> String {
                  last column speaks of the first statistic.";
     let table = ratios::table(document).map(|ratios| table(&ratios, palette));
     table.map(|table| section("ratios", "Ratios", &(paragraph(words) + &table))).unwrap_or_default()
+}
+
+pub(super) fn published(document: &Document, palette: &Palette) -> String {
+    let tables = document.published.iter().enumerate();
+    let one = |(i, one)| {
+        others::table(one).map(|found| section(&format!("published-{i}"), &others::title(one), &table(&found, palette)))
+    };
+    tables.filter_map(one).collect()
 }
 
 pub(super) fn tried(document: &Document, palette: &Palette) -> String {

@@ -44,6 +44,7 @@ fn body(document: &Document, palette: &Palette) -> String {
     if !sections.iter().any(|section| section.ladder) {
         body += &context::missing_rungs(document, palette);
     }
+    body += &context::published(document, palette);
     body += &measured::streaming(document, palette);
     body += &measured::by_size(document, palette);
     body += &measured::by_rate(document, palette);

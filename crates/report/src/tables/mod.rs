@@ -4,6 +4,7 @@ pub(crate) mod cycles;
 pub(crate) mod hiccups;
 pub(crate) mod intervals;
 pub(crate) mod latency;
+pub(crate) mod published;
 pub(crate) mod rates;
 pub(crate) mod ratios;
 pub(crate) mod sizes;

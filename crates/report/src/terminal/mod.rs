@@ -5,7 +5,7 @@ mod layout;
 pub use layout::clean;
 
 use crate::schema::{Document, Host};
-use crate::tables::{cycles, latency, rates, ratios, sizes, steps, streams, unavailable};
+use crate::tables::{cycles, latency, published, rates, ratios, sizes, steps, streams, unavailable};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -32,6 +32,7 @@ pub fn render(document: &Document, style: Style) -> String {
     }
     measured(document, &mut page);
     compared(document, &mut page);
+    others(document, &mut page);
     tried(document, &mut page);
     missing(document, &mut page);
     machines(document, &mut page);
@@ -65,6 +66,15 @@ fn compared(document: &Document, page: &mut Page) {
     if let Some(table) = ratios::table(document) {
         page.title("Ratios");
         page.table(&table);
+    }
+}
+
+fn others(document: &Document, page: &mut Page) {
+    for one in &document.published {
+        if let Some(table) = published::table(one) {
+            page.title(&published::title(one));
+            page.table(&table);
+        }
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
         "ring" => "Messages through memory",
+        "ring-source" => "Events of the kernel",
         "connect" => "Connections in sequence",
         "fix" => "FIX acceptors",
         "tick" => "Tick to trade",
@@ -33,6 +34,9 @@ pub(crate) fn transport(transport: &str) -> &str {
         "tls" => "TLS",
         "shm" => "Shared memory",
         "memory" => "Memory",
+        "timer" => "Timer of a BPF program",
+        "xdp" => "Datagrams at XDP",
+        "module" => "Timer of the module",
         other => other,
     }
 }
