@@ -33,7 +33,7 @@ const MOUNTS: [(&str, &str, bool); 8] = [
     ("debugfs", "/sys/kernel/debug", true),
 ];
 /// Words in the kernel's log that fail a test.
-const COMPLAINTS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "general protection fault", "UBSAN:"];
+const COMPLAINTS: [&str; 6] = ["BUG:", "BUG ", "WARNING:", "Oops", "general protection fault", "UBSAN:"];
 
 /// Runs everything and never returns: the end of pid 1 is a kernel panic.
 pub(super) fn run() -> ! {

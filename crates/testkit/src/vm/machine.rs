@@ -87,7 +87,7 @@ impl Machine<'_> {
         let log = self.log();
         let mut command = Command::new(libraries::find(QEMU)?);
         command.args(arguments(self.kernel, self.plan, self.image, &log));
-        command.arg("-append").arg(command_line(self.first_test)?);
+        command.arg("-append").arg(command_line(self.first_test, self.plan.arguments)?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cable) = self.cable {
             cable.apply_to(&mut command)?;
@@ -125,14 +125,14 @@ fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsStr
 }
 
 /// The kernel passes words after `--` to init, and unknown words as its environment.
-fn command_line(first_test: &str) -> Result<String, Problem> {
+fn command_line(first_test: &str, arguments: &str) -> Result<String, Problem> {
     let binary = image::this_binary()?;
     let plain = |text: &str| !text.contains([' ', '"']);
     let path = binary.to_str().filter(|path| plain(path) && plain(first_test)).ok_or_else(|| {
         let why = "a kernel's command line cannot name a path that is not text, or has a blank in it";
         Problem::failed(format!("cannot boot {}", binary.display()), why)
     })?;
-    Ok(format!("{COMMAND_LINE} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
+    Ok(format!("{COMMAND_LINE} {arguments} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
 }
 
 /// Returns whether the kernel has reported for minutes that a CPU makes no progress.
@@ -205,7 +205,8 @@ mod tests {
 
     #[test]
     fn a_test_that_a_command_line_cannot_name_is_refused() {
-        assert!(command_line("linux_6_1::a").unwrap().ends_with("-- --exact linux_6_1::a --nocapture"));
-        assert!(command_line("a b").is_err());
+        let line = command_line("linux_6_1::a", "page_poison=1").unwrap();
+        assert!(line.ends_with("-- --exact linux_6_1::a --nocapture") && line.contains(" page_poison=1 "));
+        assert!(command_line("a b", "").is_err());
     }
 }
