@@ -10,6 +10,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 /// end, so the longest message must fit behind the last cell. `bpf/ring.h` has the same number.
 pub const SLACK_BYTES: usize = 16 << 10;
 
+/// The fewest cells: those of a page. A smaller element would not end at a page, where the next ring can be mapped.
+const CELLS_MIN: u64 = 64;
+
 /// The size of an element: a ring of this many cells, and the slack. A multiple of a page, so that each ring can be mapped.
 pub fn element_bytes(cells: u64) -> usize {
     kernel_ring_bytes(cells) + SLACK_BYTES
@@ -28,7 +31,8 @@ impl RingMap {
     /// value of an array of maps whose template has another number of rings (BPF_F_INNER_MAP, Linux 5.10).
     pub fn create(name: &str, rings: u32, cells: u64) -> Result<Self, Problem> {
         let failed = |error: libbpf_rs::Error| {
-            let why = format!("{error} ({} KiB of memory that stays)", element_bytes(cells) * rings as usize >> 10);
+            let kib = (element_bytes(cells) >> 10) * rings as usize;
+            let why = format!("{error} ({kib} KiB of memory that stays)");
             Problem::failed(format!("cannot make {rings} rings for the kernel"), why)
                 .next("run as root (it needs CAP_BPF), on Linux 5.14 or later")
         };
@@ -38,8 +42,15 @@ impl RingMap {
             ..Default::default()
         };
         let mut element = kernel_header(cells)?;
+        let bytes = u32::try_from(element_bytes(cells)).ok().filter(|_| cells >= CELLS_MIN);
+        let bytes = bytes.ok_or_else(|| {
+            let why = format!(
+                "{cells} cells are fewer than {CELLS_MIN}, which fill a page, or more than a map's value has room for"
+            );
+            Problem::usage("cannot make a ring for the kernel", why)
+        })?;
         element.resize(element_bytes(cells), 0);
-        let map = MapHandle::create(MapType::Array, Some(name), 4, element.len() as u32, rings, &options);
+        let map = MapHandle::create(MapType::Array, Some(name), 4, bytes, rings, &options);
         let map = map.map_err(failed)?;
         for ring in 0..rings {
             map.update(&ring.to_ne_bytes(), &element, MapFlags::ANY).map_err(failed)?;

@@ -23,6 +23,8 @@ compile_error!("a record's word is compared as little-endian 64 bits; no other m
 pub mod broadcast;
 mod checkpoint;
 #[cfg(not(loom))]
+mod doorbell;
+#[cfg(not(loom))]
 mod facts;
 mod fault;
 #[cfg(not(loom))]
@@ -56,6 +58,8 @@ mod crash;
 #[cfg(all(test, loom))]
 mod models;
 
+#[cfg(not(loom))]
+pub use doorbell::Doorbell;
 pub use fault::{ClaimError, Fault, Loss, ReadError};
 #[cfg(not(loom))]
 pub use kernel::{kernel_header, kernel_ring_bytes};

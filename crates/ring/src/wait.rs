@@ -58,10 +58,14 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Begins a wait on `ring`. In a ring that wakes nobody a side yields instead of parking.
-    pub(crate) fn new(strategy: IdleStrategy, deadline: Deadline, ring: &Ring) -> Self {
-        let strategy = if ring.waking == Waking::Never { strategy.without_park() } else { strategy };
+    /// Begins a wait.
+    pub(crate) fn new(strategy: IdleStrategy, deadline: Deadline) -> Self {
         Self { idle: Idle::new(strategy), deadline, turns: 0 }
+    }
+
+    /// Begins a wait on `ring`. In a ring that wakes nobody a side yields instead of parking.
+    pub(crate) fn on(ring: &Ring, strategy: IdleStrategy, deadline: Deadline) -> Self {
+        Self::new(if ring.waking == Waking::Never { strategy.without_park() } else { strategy }, deadline)
     }
 
     /// Passes some time, or returns why waiting makes no more sense. `is_ready` is asked before a sleep on the flag at `at`.
@@ -73,12 +77,23 @@ impl Waiter {
         at: usize,
         is_ready: impl FnOnce() -> bool,
     ) -> Result<(), WaitError> {
+        self.turn_or(ring, side, |side, limit| side.sleeper().sleep(ring, at, limit, is_ready))
+    }
+
+    /// Passes some time as [`Waiter::turn`] does; `park` sleeps.
+    #[inline]
+    pub(crate) fn turn_or(
+        &mut self,
+        ring: &Ring,
+        side: &mut Side,
+        park: impl FnOnce(&mut Side, Duration),
+    ) -> Result<(), WaitError> {
         self.turns = self.turns.wrapping_add(1);
         match self.idle.next_pause() {
             Pause::Spin => self.spin(ring, side),
             Pause::Yield => self.let_others_run(ring, side),
             Pause::Park(limit) => {
-                side.sleeper().sleep(ring, at, self.until_deadline(limit), is_ready);
+                park(side, self.until_deadline(limit));
                 check_peer(ring, side)?;
                 self.check_deadline()
             }

@@ -54,6 +54,8 @@ pub fn pin(object: BorrowedFd<'_>, path: &Path) -> io::Result<()> {
 
 /// `enum bpf_map_type` of linux/bpf.h: memory whose pages exist as long as a mapping does.
 pub const MAP_TYPE_ARRAY: u32 = 2;
+/// The same of a BPF ring buffer.
+pub const MAP_TYPE_RINGBUF: u32 = 27;
 
 /// The type of a BPF map, by /proc; `None` for what is no map.
 pub fn map_type(object: BorrowedFd<'_>) -> Option<u32> {

@@ -76,6 +76,11 @@ impl WordsView {
         checked(file, words, Access::ReadOnly).map(Self)
     }
 
+    /// Wraps a mapping of a file that cannot shrink, such as a BPF map.
+    pub fn over(mapping: Mapping) -> Self {
+        Self(mapping)
+    }
+
     /// The number of words.
     #[allow(clippy::len_without_is_empty)] // The kernel refuses an empty mapping.
     pub fn len(&self) -> usize {

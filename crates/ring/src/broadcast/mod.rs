@@ -10,6 +10,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#[cfg(not(loom))]
+mod by_doorbell;
 mod publisher;
 mod subscriber;
 

@@ -22,23 +22,36 @@ pub enum Start {
 
 /// A reader with its own position; a clone starts at the same one.
 pub struct Subscriber {
-    ring: Arc<Ring>,
-    next: Checkpoint,
+    pub(super) ring: Arc<Ring>,
+    pub(super) next: Checkpoint,
     fault: Option<Fault>,
-    side: Side,
+    pub(super) side: Side,
+    #[cfg(not(loom))]
+    pub(super) doorbell: Option<crate::doorbell::Doorbell>,
 }
 
 impl Clone for Subscriber {
     fn clone(&self) -> Self {
-        Self { ring: Arc::clone(&self.ring), next: self.next, fault: self.fault, side: Side::reader() }
+        Self { fault: self.fault, ..Self::at(Arc::clone(&self.ring), self.next) }
     }
 }
 
 impl Subscriber {
+    fn at(ring: Arc<Ring>, next: Checkpoint) -> Self {
+        Self {
+            ring,
+            next,
+            fault: None,
+            side: Side::reader(),
+            #[cfg(not(loom))]
+            doorbell: None,
+        }
+    }
+
     pub(crate) fn new(ring: Arc<Ring>, start: Start) -> Result<Self, Fault> {
         let beginning = Checkpoint::default();
         let written = checkpoint::load(&ring.memory, WRITTEN_AT).ok_or(Fault::WriterPosition)?;
-        let mut reader = Self { ring, next: beginning, fault: None, side: Side::reader() };
+        let mut reader = Self::at(ring, beginning);
         if start == Start::Oldest {
             let mark = checkpoint::load(&reader.ring.memory, MARK_AT).ok_or(Fault::WriterPosition)?;
             let Some(oldest) = [beginning, mark].into_iter().find(|from| reader.is_intact(from.position)) else {
@@ -90,31 +103,41 @@ impl Subscriber {
 
     /// Waits until [`Subscriber::try_read`] has an answer: a message or a loss.
     pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
+        #[cfg(not(loom))]
+        if self.doorbell.is_some() {
+            return self.wait_by_doorbell(idle, deadline);
+        }
         // The flag of an SPSC ring belongs to its consumer: an observer may neither set nor clear it.
         let idle = if self.ring.kind == Kind::Broadcast { idle } else { idle.without_park() };
-        let mut waiter = Waiter::new(idle, deadline, &self.ring);
-        loop {
-            if let Some(fault) = self.fault {
-                return Err(WaitError::Faulty(fault));
-            }
-            let position = self.next.position;
-            let word = self.word();
-            if record::is_at(word, position) && record::decode(word) == Some(record::Record::Close) {
-                return Err(WaitError::Closed);
-            }
-            if self.is_ready() {
-                return Ok(());
-            }
-            let ring = &*self.ring;
-            let is_ready = || {
-                let word = ring.memory.word(ring.cell(position)).load(Acquire);
-                record::is_at(word, position)
-            };
+        let mut waiter = Waiter::on(&self.ring, idle, deadline);
+        while !self.has_answer()? {
+            let (ring, position) = (&*self.ring, self.next.position);
+            let is_ready = || record::is_at(word(ring, position), position);
             let turn = waiter.turn(ring, &mut self.side, READER_SLEEPS_AT, is_ready);
             if turn.is_err() && !self.is_ready() {
                 return turn;
             }
         }
+        Ok(())
+    }
+
+    /// Returns whether [`Subscriber::try_read`] has an answer now: a message, a loss, or the end. Only loads.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        is_ready(&self.ring, self.next.position)
+    }
+
+    /// Returns whether there is something to read, or why there never will be.
+    pub(super) fn has_answer(&self) -> Result<bool, WaitError> {
+        if let Some(fault) = self.fault {
+            return Err(WaitError::Faulty(fault));
+        }
+        let position = self.next.position;
+        let word = word(&self.ring, position);
+        if record::is_at(word, position) && record::decode(word) == Some(record::Record::Close) {
+            return Err(WaitError::Closed);
+        }
+        Ok(self.is_ready())
     }
 
     /// The state of the writer.
@@ -137,21 +160,9 @@ impl Subscriber {
         self.ring.message_bytes_max()
     }
 
-    fn word(&self) -> u64 {
-        // Partner: the Release in `Writer::publish`.
-        self.ring.memory.word(self.ring.cell(self.next.position)).load(Acquire)
-    }
-
-    fn is_ready(&self) -> bool {
-        record::is_at(self.word(), self.next.position) || !self.is_intact(self.next.position)
-    }
-
-    /// Returns whether no data loaded from `position` on, before this call, was overwritten. Partner: the fence in
-    /// `Writer::advance_horizon`. If a load before this fence saw a store after that one, the horizon is visible here.
     #[inline]
     fn is_intact(&self, position: u64) -> bool {
-        fence(Acquire);
-        self.ring.memory.word(HORIZON_AT).load(Relaxed) <= position.saturating_add(self.ring.cells())
+        is_intact(&self.ring, position)
     }
 
     /// Resumes at the last crossed half of the ring, or at the end if that is overwritten as well, and returns the
@@ -180,4 +191,21 @@ impl Subscriber {
         // Only recorded here: a reader may be mapped read-only, and other readers check for themselves.
         ReadError::Faulty(*self.fault.get_or_insert(fault))
     }
+}
+
+fn word(ring: &Ring, position: u64) -> u64 {
+    // Partner: the Release in `Writer::publish`.
+    ring.memory.word(ring.cell(position)).load(Acquire)
+}
+
+pub(super) fn is_ready(ring: &Ring, position: u64) -> bool {
+    record::is_at(word(ring, position), position) || !is_intact(ring, position)
+}
+
+/// Returns whether no data loaded from `position` on, before this call, was overwritten. Partner: the fence in
+/// `Writer::advance_horizon`. If a load before this fence saw a store after that one, the horizon is visible here.
+#[inline]
+fn is_intact(ring: &Ring, position: u64) -> bool {
+    fence(Acquire);
+    ring.memory.word(HORIZON_AT).load(Relaxed) <= position.saturating_add(ring.cells())
 }

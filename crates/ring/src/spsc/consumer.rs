@@ -114,7 +114,7 @@ impl Consumer {
 
     /// Waits until a message is there, without taking it on loan.
     pub fn wait(&mut self, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
-        let mut waiter = Waiter::new(idle, deadline, &self.ring);
+        let mut waiter = Waiter::on(&self.ring, idle, deadline);
         // The same message is still on loan, or there was none.
         let on_loan = self.lent.0;
         loop {

@@ -115,7 +115,7 @@ impl Producer {
 
     /// Waits until a message of `length` bytes fits.
     pub fn wait(&mut self, length: usize, idle: IdleStrategy, deadline: Deadline) -> Result<(), WaitError> {
-        let mut waiter = Waiter::new(idle, deadline, self.writer.ring());
+        let mut waiter = Waiter::on(self.writer.ring(), idle, deadline);
         loop {
             match self.make_room(length) {
                 Ok(()) => return Ok(()),

@@ -3,7 +3,7 @@
 //! The fuzz target and a unit test run the same [`play`]. Every call must return.
 
 use sidestep_ring::broadcast::{Start, Subscriber};
-use sidestep_ring::layout::HEADER_BYTES;
+use sidestep_ring::layout::{HEADER_BYTES, PID_NAMESPACE_AT, WAKING_AT};
 use sidestep_ring::spsc::{Consumer, Producer, Resume};
 use sidestep_ring::{Access, Cell, Kind, Options, Segment, Waking};
 use sidestep_sys::idle::IdleStrategy;
@@ -19,6 +19,8 @@ struct Honest {
     producer: Option<Producer>,
     consumer: Option<Consumer>,
     observer: Option<Subscriber>,
+    /// A reader that takes the peer for the kernel.
+    foreign: Option<Subscriber>,
 }
 
 /// Runs the script: each step is an operation or an overwrite; the script's bytes decide.
@@ -31,13 +33,14 @@ pub(crate) fn play(script: &[u8]) {
         producer: segment.producer().ok(),
         consumer: segment.consumer(Resume::Unread).ok(),
         observer: segment.subscriber(Start::Oldest).ok(),
+        foreign: None,
     };
     let mut publisher = segment.publisher().ok();
     let mut rest = script;
     while let Some((&[operation, first, second, third], tail)) = rest.split_first_chunk::<4>() {
         rest = tail;
         let length = usize::from(first) * 3;
-        match operation % 12 {
+        match operation % 13 {
             0..4 => rest = scribble(&hostile, cell, [operation, first, second, third], rest),
             4 => honest.write(length, third),
             5 => honest.read(usize::from(first)),
@@ -53,6 +56,7 @@ pub(crate) fn play(script: &[u8]) {
                 honest.observer =
                     segment.subscriber(if first.is_multiple_of(2) { Start::Oldest } else { Start::Latest }).ok();
             }
+            11 => honest.foreign = foreign(&segment, &hostile, first),
             _ => look(&segment),
         }
     }
@@ -116,11 +120,29 @@ impl Honest {
             let _ = consumer.wait(IdleStrategy::SPIN_THEN_PARK, Some(Instant::now()));
             let _ = consumer.peer();
         }
-        if let Some(observer) = &mut self.observer {
+        for observer in [&mut self.observer, &mut self.foreign].into_iter().flatten() {
             let _ = (0..=limit).map(|_| observer.try_read(&mut buffer)).filter(Result::is_ok).count();
             let _ = observer.wait(IdleStrategy::SPIN_THEN_PARK, Some(Instant::now()));
         }
     }
+}
+
+/// Attaches as to a ring of the kernel, whose header says so meanwhile; an SPSC ring is refused.
+fn foreign(segment: &Segment, hostile: &File, how: u8) -> Option<Subscriber> {
+    let honest = [PID_NAMESPACE_AT, WAKING_AT].map(|at| {
+        let mut word = [0; 8];
+        hostile.read_exact_at(&mut word, at as u64).expect("a memfd has bytes");
+        hostile.write_all_at(&[0; 8], at as u64).expect("a memfd takes bytes");
+        (at, word)
+    });
+    let file = segment.fd().try_clone_to_owned().expect("a descriptor");
+    let attached = Segment::foreign(file, 0, HEADER_BYTES + ROOM);
+    for (at, word) in honest {
+        hostile.write_all_at(&word, at as u64).expect("a memfd takes bytes");
+    }
+    let attached = attached.ok()?;
+    std::hint::black_box(attached.stat());
+    attached.subscriber(if how.is_multiple_of(2) { Start::Oldest } else { Start::Latest }).ok()
 }
 
 /// Attaches anew, as a successor in another process would, and reads the counters.
