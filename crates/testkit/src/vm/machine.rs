@@ -2,7 +2,7 @@
 
 use super::cable::Laid;
 use super::kernel::Files;
-use super::{INSIDE, Plan, image, libraries};
+use super::{INSIDE, LONG, Plan, image, libraries};
 use sidestep_sys::{Problem, process};
 use std::ffi::OsString;
 use std::fs;
@@ -132,7 +132,8 @@ fn command_line(first_test: &str, arguments: &str) -> Result<String, Problem> {
         let why = "a kernel's command line cannot name a path that is not text, or has a blank in it";
         Problem::failed(format!("cannot boot {}", binary.display()), why)
     })?;
-    Ok(format!("{COMMAND_LINE} {arguments} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
+    let long = if std::env::var_os(LONG).is_some() { format!("{LONG}=1 ") } else { String::new() };
+    Ok(format!("{COMMAND_LINE} {arguments} {long}{INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
 }
 
 /// Returns whether the kernel has reported for minutes that a CPU makes no progress.

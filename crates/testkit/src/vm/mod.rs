@@ -34,6 +34,9 @@ pub use own::{load_module, unload_module};
 /// Set inside the machine, on the kernel's command line: unknown words there become init's environment.
 const INSIDE: &str = "SIDESTEP_VM_INSIDE";
 
+/// Set in the environment, it is set in the machine, too: tests that can run longer do.
+const LONG: &str = "SIDESTEP_VM_LONG";
+
 /// The equipment of a test binary's machines.
 #[derive(Debug)]
 pub struct Plan {
