@@ -100,12 +100,12 @@ pub(crate) fn bad_pointers_and_lengths_harm_nobody() {
         }
     }
     // What was refused is still the next message.
-    let message = super::device::read(&device).expect("there is one");
+    let message = read(&device).expect("there is one");
     assert_eq!((message.lost, message.word(8)), (0, message.sequence));
     // A buffer of which the second page is missing.
     let page = map(&device, PAGE, libc::PROT_READ, libc::MAP_SHARED, 0).expect("readers may map it");
     assert_eq!(read_to(&device, page.at, 64), Err(libc::EFAULT), "the ring itself cannot be read into");
-    let next = super::device::read(&device).expect("there is one");
+    let next = read(&device).expect("there is one");
     assert_eq!((next.sequence, next.lost), (message.sequence + 1, 0));
     drop((page, device));
     module.unload();
@@ -154,7 +154,7 @@ pub(crate) fn many_readers_and_forks_are_served() {
         let own = open();
         let mut expected = None;
         for _ in 0..if index % 4 == 3 { u64::MAX } else { 20 } {
-            let Ok(message) = super::device::read(&own) else { return 2 };
+            let Ok(message) = read(&own) else { return 2 };
             let is_next = expected.is_none_or(|sequence| sequence == message.sequence - message.lost);
             if !is_next || message.word(8) != message.sequence {
                 return 3;

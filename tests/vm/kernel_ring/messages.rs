@@ -5,13 +5,14 @@ use super::device::{
     stats, word, word_at,
 };
 use super::rounds;
-use sidestep_ring::{Deadline, Doorbell, ReadError, Segment, Start, Subscriber};
+use sidestep_ring::broadcast::{Start, Subscriber};
+use sidestep_ring::{Doorbell, ReadError, Segment};
 use sidestep_sys::idle::IdleStrategy;
 use sidestep_testkit::{drive, wait_until};
 use std::fs::{File, OpenOptions};
 use std::net::UdpSocket;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// `struct sidestep_ring_tick`.
 const TICK_BYTES: usize = 24;
@@ -120,7 +121,7 @@ pub(crate) fn sleepers_are_woken_for_later_messages() {
     // Through the mapping, asleep.
     let mut buffer = [0; 64];
     for _ in 0..3 {
-        reader.wait(IdleStrategy::park(), Deadline::after(Duration::from_secs(60))).expect("a tick comes");
+        reader.wait(IdleStrategy::PARK, Some(Instant::now() + Duration::from_secs(60))).expect("a tick comes");
         assert_eq!(reader.try_read(&mut buffer), Ok(TICK_BYTES));
     }
     drop((reader, quiet, device));
@@ -138,15 +139,16 @@ pub(crate) fn the_interval_is_set_by_those_who_may() {
     assert_eq!(stats(&writable).interval_ns, 1_000_000);
     let readable = open();
     word(&readable, SET_INTERVAL, 2_000_000).expect("root may anyway");
-    let refused = |file: &File| {
-        word(file, SET_INTERVAL, 10_000).err().and_then(|error| error.raw_os_error()).unwrap_or_default()
-    };
+    let refused =
+        |file: &File| word(file, SET_INTERVAL, 10_000).err().and_then(|error| error.raw_os_error()).unwrap_or_default();
     let body = || {
         become_nobody();
         let opened = File::open(super::device::DEVICE).err().and_then(|error| error.raw_os_error());
         let read_only = refused(&readable);
         let inherited = refused(&writable);
-        i32::from(opened != Some(libc::EACCES)) | i32::from(read_only != libc::EPERM) << 1 | i32::from(inherited != 0) << 2
+        i32::from(opened != Some(libc::EACCES))
+            | i32::from(read_only != libc::EPERM) << 1
+            | i32::from(inherited != 0) << 2
     };
     assert_eq!(Child::fork(body).wait(), Some(0), "nobody: open 1, call 2, call where it may write 4");
     assert_eq!(stats(&readable).interval_ns, 10_000);

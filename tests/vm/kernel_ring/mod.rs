@@ -8,7 +8,6 @@ mod hostile;
 mod messages;
 mod unload;
 
-use device::{Module, Stats};
 use hostile::{
     bad_pointers_and_lengths_harm_nobody, many_readers_and_forks_are_served, mappings_are_read_only,
     parameters_out_of_bounds_are_refused, unknown_calls_are_refused,

@@ -4,6 +4,9 @@ use super::device::{Child, DEVICE, Module, NAME, info, map, open, read};
 use super::rounds;
 use sidestep_testkit::vm;
 use std::fs::File;
+use std::io::{PipeReader, Read, Write, pipe};
+use std::thread;
+use std::time::Duration;
 
 fn is_refused() -> bool {
     // EAGAIN: it is in use.
@@ -11,17 +14,16 @@ fn is_refused() -> bool {
 }
 
 /// A process that maps the ring, closes the descriptor, and sleeps.
-fn with_mapping() -> (Child, std::io::PipeReader) {
-    let (told, tell) = std::io::pipe().expect("a pipe");
+fn with_mapping() -> (Child, PipeReader) {
+    let (told, tell) = pipe().expect("a pipe");
     let child = Child::fork(move || {
         let device = open();
         let mapped = map(&device, info(&device).1, libc::PROT_READ, libc::MAP_SHARED, 0).expect("it may");
         drop(device);
-        use std::io::Write;
         let _ = (&tell).write_all(&[1]);
         loop {
             std::hint::black_box(mapped.first_word());
-            std::thread::park();
+            thread::park();
         }
     });
     (child, told)
@@ -32,10 +34,10 @@ pub(crate) fn it_stays_while_it_is_mapped() {
     let device = open();
     assert!(is_refused(), "a descriptor holds it");
     drop(device);
-    for _ in 0..rounds(1_000, 10_000) {
+    for _ in 0..rounds(300, 10_000) {
         let (child, mut told) = with_mapping();
         let mut byte = [0];
-        std::io::Read::read_exact(&mut told, &mut byte).expect("the child maps it");
+        told.read_exact(&mut byte).expect("the child maps it");
         assert!(is_refused(), "a mapping holds it");
         child.kill();
         assert_eq!(child.wait(), None);
@@ -47,19 +49,26 @@ pub(crate) fn it_stays_while_it_is_mapped() {
 pub(crate) fn it_is_loaded_and_unloaded_beside_readers() {
     let body = || {
         loop {
-            let Ok(device) = File::open(DEVICE) else { continue };
+            let Ok(device) = File::open(DEVICE) else {
+                thread::yield_now();
+                continue;
+            };
             let (_, bytes) = info(&device);
             let mapped = map(&device, bytes, libc::PROT_READ, libc::MAP_SHARED, 0).expect("it may");
             let message = read(&device).expect("ticks come");
             assert!(message.word(8) == message.sequence && mapped.first_word() != 0);
+            drop((device, mapped));
+            // The module can go only while no reader is there.
+            thread::sleep(Duration::from_millis(3));
         }
     };
     let readers: Vec<_> = (0..2).map(|_| Child::fork(body)).collect();
     let mut refused = 0;
-    for round in 0..rounds(200, 2_000) {
+    for round in 0..rounds(100, 2_000) {
         let module = Module::load(if round % 2 == 0 { "cells=64 interval_us=100" } else { "interval_us=50 cpu=1" });
         while vm::unload_module(NAME).is_err() {
             refused += 1;
+            thread::yield_now();
         }
         std::mem::forget(module);
     }

@@ -32,9 +32,8 @@ pub(super) fn write(folder: &Path, kernel: &Files, plan: &Plan, tests: &[String]
     image.skeleton(&modules, tests).map_err(failed)?;
     for module in plan.own_modules {
         let file = kernel.own_module(module)?;
-        let bytes = fs::read(&file).map_err(|error| {
-            Problem::failed(format!("cannot read {}", file.display()), error)
-        })?;
+        let bytes =
+            fs::read(&file).map_err(|error| Problem::failed(format!("cannot read {}", file.display()), error))?;
         image.file(&own::place(module), &bytes)?;
     }
     image.programs(&programs)?;

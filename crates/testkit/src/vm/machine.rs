@@ -19,6 +19,8 @@ const QEMU: &str = "qemu-system-x86_64";
 const MEMORY: &str = "1024M";
 /// The time limit of a machine. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
 const LIMIT: Duration = Duration::from_secs(900);
+/// The same where the long form of tests was asked for.
+const LONG_LIMIT: Duration = Duration::from_secs(3600);
 /// The kernel's message, once a minute, about a CPU that makes no progress; after this many it never will.
 const STALL: &str = "rcu_preempt detected stalls";
 const STALLS: usize = 3;
@@ -97,7 +99,8 @@ impl Machine<'_> {
         let streams = (child.stdout.take(), child.stderr.take());
         let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
         let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
-        let is_late = !ends_by(&mut child, Instant::now() + LIMIT, || has_stalled(&log));
+        let limit = if std::env::var_os(LONG).is_some() { LONG_LIMIT } else { LIMIT };
+        let is_late = !ends_by(&mut child, Instant::now() + limit, || has_stalled(&log));
         let text =
             |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
         let output = text(output);

@@ -56,7 +56,8 @@ pub struct Plan {
 
 impl Plan {
     /// A machine that has only the kernel, `ip`, and the tests.
-    pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[], cable: None, own_modules: &[], arguments: "" };
+    pub const BARE: Self =
+        Self { modules: &[], programs: &[], devices: &[], cable: None, own_modules: &[], arguments: "" };
 }
 
 /// The tests of one binary that run on one kernel.
