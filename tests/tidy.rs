@@ -93,7 +93,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "bpf", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
