@@ -1,7 +1,5 @@
 //! The module and its device as raw calls, so that they can be wrong.
 
-#![allow(unsafe_code)]
-
 use sidestep_testkit::{vm, wait_until};
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions};

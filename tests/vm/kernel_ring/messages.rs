@@ -52,7 +52,7 @@ fn follow(mut reader: Subscriber, count: u64) -> Result<(u64, u64, u64), String>
 /// Two readers, one by the mapping, one by read(2): nothing is lost, nothing out of order.
 pub(crate) fn every_message_arrives_in_order() {
     let module = Module::load("cells=65536 interval_us=20 cpu=1");
-    let count = rounds(200_000, 1_000_000);
+    let count = rounds(100_000, 1_000_000);
     let reader = subscriber(Start::Latest);
     let device = open();
     let by_mapping = thread::spawn(move || follow(reader, count));

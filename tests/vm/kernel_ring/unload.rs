@@ -34,7 +34,7 @@ pub(crate) fn it_stays_while_it_is_mapped() {
     let device = open();
     assert!(is_refused(), "a descriptor holds it");
     drop(device);
-    for _ in 0..rounds(300, 10_000) {
+    for _ in 0..rounds(200, 10_000) {
         let (child, mut told) = with_mapping();
         let mut byte = [0];
         told.read_exact(&mut byte).expect("the child maps it");
@@ -59,16 +59,16 @@ pub(crate) fn it_is_loaded_and_unloaded_beside_readers() {
             assert!(message.word(8) == message.sequence && mapped.first_word() != 0);
             drop((device, mapped));
             // The module can go only while no reader is there.
-            thread::sleep(Duration::from_millis(3));
+            thread::sleep(Duration::from_millis(10));
         }
     };
     let readers: Vec<_> = (0..2).map(|_| Child::fork(body)).collect();
     let mut refused = 0;
-    for round in 0..rounds(100, 2_000) {
+    for round in 0..rounds(50, 2_000) {
         let module = Module::load(if round % 2 == 0 { "cells=64 interval_us=100" } else { "interval_us=50 cpu=1" });
         while vm::unload_module(NAME).is_err() {
             refused += 1;
-            thread::yield_now();
+            thread::sleep(Duration::from_millis(1));
         }
         std::mem::forget(module);
     }
