@@ -8,7 +8,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build library demo install install-debug test conformance lint bench peers peers-fix fuzz models tsan clean
+.PHONY: help build library module demo install install-debug test conformance lint bench peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ library: ## Build the C library for linking: target/release/libsidestep_c.so and
 	scripts/split-debug target/release/libsidestep_c.so
 	@mkdir -p target/c
 	scripts/slim-archive target/release/libsidestep_c.a target/c/libsidestep_c.a
+
+module: ## Build the kernel module for the running kernel, whose headers must be installed: kernel/sidestep_ring.ko (kernel/README.md)
+	$(MAKE) -C kernel
 
 demo: build ## Measure this machine in about a minute, write out/report.html and out/result.json
 	target/release/sidestep demo --out $(OUT)
@@ -58,7 +61,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
-	shellcheck -x scripts/bootstrap scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
+	shellcheck -x scripts/bootstrap scripts/build-module scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
 		.ci/run peers/lib peers/*/run peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
@@ -104,4 +107,5 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 
 clean: ## Remove build results and measurements
 	$(CARGO) clean
+	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/smoltcp/target peers/codec/target peers/fix/*/target

@@ -25,8 +25,26 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["sys"]),
     ("lab", &["sys"]),
     ("tune", &["sys"]),
-    ("bench", &["sys", "ring", "kernel_ring", "control_api", "frame", "socket", "control", "report", "lab", "tune", "unmodified"]),
-    ("cli", &["sys", "ring", "control_api", "socket", "fix", "control", "bench", "report", "lab", "tune", "unmodified"]),
+    (
+        "bench",
+        &[
+            "sys",
+            "ring",
+            "kernel_ring",
+            "control_api",
+            "frame",
+            "socket",
+            "control",
+            "report",
+            "lab",
+            "tune",
+            "unmodified",
+        ],
+    ),
+    (
+        "cli",
+        &["sys", "ring", "control_api", "socket", "fix", "control", "bench", "report", "lab", "tune", "unmodified"],
+    ),
     ("testkit", &["sys", "lab"]),
 ];
 
@@ -75,7 +93,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "bpf", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()

@@ -4,6 +4,7 @@
 
 mod bypass;
 mod hand_over;
+mod kernel_ring;
 mod rss;
 #[path = "../support/mod.rs"]
 mod support;

@@ -3,7 +3,7 @@
 use super::Plan;
 use super::archive::Archive;
 use super::kernel::Files;
-use super::libraries;
+use super::{libraries, own};
 use sidestep_sys::Problem;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -30,6 +30,12 @@ pub(super) fn write(folder: &Path, kernel: &Files, plan: &Plan, tests: &[String]
     let failed = |error| Problem::failed("cannot write the machine's image", error);
     let mut image = Image { archive: Archive::new(BufWriter::new(File::create(&path).map_err(failed)?)), folder };
     image.skeleton(&modules, tests).map_err(failed)?;
+    for module in plan.own_modules {
+        let file = kernel.own_module(module)?;
+        let bytes =
+            fs::read(&file).map_err(|error| Problem::failed(format!("cannot read {}", file.display()), error))?;
+        image.file(&own::place(module), &bytes)?;
+    }
     image.programs(&programs)?;
     image.archive.finish().map_err(failed)?;
     Ok(path)

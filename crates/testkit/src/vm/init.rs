@@ -1,7 +1,7 @@
 //! Pid 1 of the machine: mounts the usual file systems, loads the modules, runs the tests in turn, switches off.
 
-use super::image;
 use super::transcript::{MARK, PASSED};
+use super::{LONG, image};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount};
 use rustix::system::{RebootCommand, finit_module, reboot};
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const PORT: &str = "/dev/ttyS1";
 /// The time limit of a test, also on an emulated CPU; a slower one hangs.
 const LIMIT: Duration = Duration::from_secs(180);
+/// The same where the long form of tests was asked for.
+const LONG_LIMIT: Duration = Duration::from_secs(1800);
 /// The folders of programs.
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 /// Type, mount point, and whether a kernel may lack it. Nothing is mounted over /tmp, which is in memory anyway: the
@@ -33,7 +35,7 @@ const MOUNTS: [(&str, &str, bool); 8] = [
     ("debugfs", "/sys/kernel/debug", true),
 ];
 /// Words in the kernel's log that fail a test.
-const COMPLAINTS: [&str; 5] = ["BUG:", "WARNING:", "Oops", "general protection fault", "UBSAN:"];
+const COMPLAINTS: [&str; 6] = ["BUG:", "BUG ", "WARNING:", "Oops", "general protection fault", "UBSAN:"];
 
 /// Runs everything and never returns: the end of pid 1 is a kernel panic.
 pub(super) fn run() -> ! {
@@ -116,13 +118,17 @@ fn test(name: &str, port: &Port) -> io::Result<String> {
         Some(status) => {
             status.signal().map_or_else(|| status.to_string(), |signal| format!("killed by signal {signal}"))
         }
-        None => format!("not done after {} s", LIMIT.as_secs()),
+        None => format!("not done after {} s", limit().as_secs()),
     })
+}
+
+fn limit() -> Duration {
+    if std::env::var_os(LONG).is_some() { LONG_LIMIT } else { LIMIT }
 }
 
 /// Waits until the limit; `None` if the child had to be killed.
 fn wait(child: &mut Child) -> io::Result<Option<ExitStatus>> {
-    let deadline = Instant::now() + LIMIT;
+    let deadline = Instant::now() + limit();
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));

@@ -45,6 +45,8 @@ pub(super) struct Files {
     pub(super) vmlinux: PathBuf,
     /// Its modules.
     pub(super) modules: Modules,
+    /// The folder of all that.
+    folder: PathBuf,
 }
 
 impl Files {
@@ -55,6 +57,17 @@ impl Files {
         fs::metadata(&package).map_err(|error| format!("{}: {error}", package.display()))?;
         let builtin = fs::read_to_string(folder.join("builtin")).map_err(|error| format!("builtin: {error}"))?;
         let modules = Modules::find(&folder.join("modules"), &builtin);
-        Ok(Self { vmlinux, modules: modules.map_err(|error| format!("modules: {error}"))? })
+        let modules = modules.map_err(|error| format!("modules: {error}"))?;
+        Ok(Self { vmlinux, modules, folder: folder.to_owned() })
+    }
+
+    /// The file of a module of ours that was built for this kernel.
+    pub(super) fn own_module(&self, name: &str) -> Result<PathBuf, Problem> {
+        let file = self.folder.join(format!("{name}.ko"));
+        fs::metadata(&file).map_err(|error| {
+            Problem::failed(format!("no module {name} to load"), format!("{}: {error}", file.display()))
+                .next("build it with: scripts/vm-kernels && scripts/build-module")
+        })?;
+        Ok(file)
     }
 }

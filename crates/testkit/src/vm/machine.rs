@@ -2,7 +2,7 @@
 
 use super::cable::Laid;
 use super::kernel::Files;
-use super::{INSIDE, Plan, image, libraries};
+use super::{INSIDE, LONG, Plan, image, libraries};
 use sidestep_sys::{Problem, process};
 use std::ffi::OsString;
 use std::fs;
@@ -19,6 +19,8 @@ const QEMU: &str = "qemu-system-x86_64";
 const MEMORY: &str = "1024M";
 /// The time limit of a machine. A boot takes 3 to 10 s, a test some 60 s at most (init stops it).
 const LIMIT: Duration = Duration::from_secs(900);
+/// The same where the long form of tests was asked for.
+const LONG_LIMIT: Duration = Duration::from_secs(3600);
 /// The kernel's message, once a minute, about a CPU that makes no progress; after this many it never will.
 const STALL: &str = "rcu_preempt detected stalls";
 const STALLS: usize = 3;
@@ -87,7 +89,7 @@ impl Machine<'_> {
         let log = self.log();
         let mut command = Command::new(libraries::find(QEMU)?);
         command.args(arguments(self.kernel, self.plan, self.image, &log));
-        command.arg("-append").arg(command_line(self.first_test)?);
+        command.arg("-append").arg(command_line(self.first_test, self.plan.arguments)?);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(cable) = self.cable {
             cable.apply_to(&mut command)?;
@@ -97,7 +99,8 @@ impl Machine<'_> {
         let streams = (child.stdout.take(), child.stderr.take());
         let output = streams.0.map(|stream| thread::spawn(|| read_all(stream)));
         let complaints = streams.1.map(|stream| thread::spawn(|| read_all(stream)));
-        let is_late = !ends_by(&mut child, Instant::now() + LIMIT, || has_stalled(&log));
+        let limit = if std::env::var_os(LONG).is_some() { LONG_LIMIT } else { LIMIT };
+        let is_late = !ends_by(&mut child, Instant::now() + limit, || has_stalled(&log));
         let text =
             |reader: Option<thread::JoinHandle<String>>| reader.and_then(|one| one.join().ok()).unwrap_or_default();
         let output = text(output);
@@ -125,14 +128,15 @@ fn arguments(kernel: &Files, plan: &Plan, image: &Path, log: &Path) -> Vec<OsStr
 }
 
 /// The kernel passes words after `--` to init, and unknown words as its environment.
-fn command_line(first_test: &str) -> Result<String, Problem> {
+fn command_line(first_test: &str, arguments: &str) -> Result<String, Problem> {
     let binary = image::this_binary()?;
     let plain = |text: &str| !text.contains([' ', '"']);
     let path = binary.to_str().filter(|path| plain(path) && plain(first_test)).ok_or_else(|| {
         let why = "a kernel's command line cannot name a path that is not text, or has a blank in it";
         Problem::failed(format!("cannot boot {}", binary.display()), why)
     })?;
-    Ok(format!("{COMMAND_LINE} {INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
+    let long = if std::env::var_os(LONG).is_some() { format!("{LONG}=1 ") } else { String::new() };
+    Ok(format!("{COMMAND_LINE} {arguments} {long}{INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
 }
 
 /// Returns whether the kernel has reported for minutes that a CPU makes no progress.
@@ -205,7 +209,8 @@ mod tests {
 
     #[test]
     fn a_test_that_a_command_line_cannot_name_is_refused() {
-        assert!(command_line("linux_6_1::a").unwrap().ends_with("-- --exact linux_6_1::a --nocapture"));
-        assert!(command_line("a b").is_err());
+        let line = command_line("linux_6_1::a", "page_poison=1").unwrap();
+        assert!(line.ends_with("-- --exact linux_6_1::a --nocapture") && line.contains(" page_poison=1 "));
+        assert!(command_line("a b", "").is_err());
     }
 }

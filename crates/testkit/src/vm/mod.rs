@@ -24,13 +24,18 @@ mod libraries;
 mod machine;
 mod modules;
 mod outcome;
+mod own;
 mod transcript;
 
 pub use cable::{Cable, MACHINE, PEER, PEER_MAC, Peer, plug};
 pub use kernel::Kernel;
+pub use own::{load_module, unload_module};
 
 /// Set inside the machine, on the kernel's command line: unknown words there become init's environment.
 const INSIDE: &str = "SIDESTEP_VM_INSIDE";
+
+/// Set in the environment, it is set in the machine, too: tests that can run longer do.
+const LONG: &str = "SIDESTEP_VM_LONG";
 
 /// The equipment of a test binary's machines.
 #[derive(Debug)]
@@ -43,11 +48,16 @@ pub struct Plan {
     pub devices: &'static [&'static str],
     /// A device that is connected to this host, which takes root.
     pub cable: Option<&'static Cable>,
+    /// Modules of ours that `scripts/build-module` builds, for [`load_module`].
+    pub own_modules: &'static [&'static str],
+    /// Words for the kernel's command line.
+    pub arguments: &'static str,
 }
 
 impl Plan {
     /// A machine that has only the kernel, `ip`, and the tests.
-    pub const BARE: Self = Self { modules: &[], programs: &[], devices: &[], cable: None };
+    pub const BARE: Self =
+        Self { modules: &[], programs: &[], devices: &[], cable: None, own_modules: &[], arguments: "" };
 }
 
 /// The tests of one binary that run on one kernel.

@@ -65,6 +65,9 @@ fn boot(suite: &'static Suite, first: &str) -> Result<Heard, Absence> {
     for program in suite.plan.programs {
         libraries::find(program).map_err(Absence::Unavailable)?;
     }
+    for module in suite.plan.own_modules {
+        kernel.own_module(module).map_err(Absence::Unavailable)?;
+    }
     let names = suite.tests.iter().map(|test| suite.full_name(test)).collect();
     let mut tests = chosen::of(names, std::env::args().skip(1));
     if !tests.iter().any(|test| test == first) {
