@@ -203,7 +203,8 @@ pub fn monotonic_raw_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC_RAW)
 }
 
-/// CLOCK_MONOTONIC in nanoseconds, as BPF programs read it (bpf_ktime_get_ns).
+/// CLOCK_MONOTONIC in nanoseconds: the clock of stamps that the kernel sets (ktime_get_ns, bpf_ktime_get_ns).
+#[inline]
 pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC)
 }
@@ -213,16 +214,6 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: `time` is a valid timespec to write to, and both clocks exist since Linux 2.6.28.
     let result = unsafe { libc::clock_gettime(clock, &mut time) };
     assert_eq!(result, 0, "the clock exists on every kernel this program runs on");
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-}
-
-/// CLOCK_MONOTONIC in nanoseconds: the clock of stamps that the kernel sets (ktime_get_ns, bpf_ktime_get_ns).
-#[inline]
-pub fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: `time` is a valid timespec to write to, and the clock exists since Linux 2.6.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
-    assert_eq!(result, 0, "CLOCK_MONOTONIC exists on every kernel this program runs on");
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
