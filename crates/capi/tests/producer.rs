@@ -328,6 +328,38 @@ fn a_reader_beside_a_running_producer_sees_no_torn_message_and_counts_its_loss()
     }
 }
 
+/// The compiler's ThreadSanitizer on the producer beside a thread that loads every word: all stores are atomic. A version with
+/// plain stores is caught, or the sanitizer has seen nothing.
+#[test]
+fn the_sanitizer_finds_no_race_with_a_reader() {
+    if Command::new("gcc").arg("--version").output().is_err() {
+        eprintln!("skipped: gcc is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (program, include, racer) = (folder.path().join("racer"), include(), source().with_file_name("racer.c"));
+    let plain = ["STORE(word,value)=(*(word)=(value))", "STORE_RELEASE(word,value)=(*(word)=(value))", "FENCE(word)"];
+    let plain = plain.map(|macro_| format!("-DSIDESTEP_RING_{macro_}"));
+    for (definitions, races) in [(&[][..], false), (&plain[..], true)] {
+        // GCC says that its sanitizer ignores fences; what they order is not what is asked here.
+        let mut how = vec!["gcc", "-std=gnu99", "-O1", "-fsanitize=thread", "-Wno-tsan", "-pthread"];
+        how.extend(definitions.iter().map(String::as_str));
+        let more = ["-I".as_ref(), include.as_os_str(), racer.as_os_str()];
+        if let Err(why) = compile(&how, &source(), &more, &program) {
+            eprintln!("skipped: no gcc with ThreadSanitizer: {why}");
+            return;
+        }
+        let output = Command::new(&program).output().unwrap();
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        if words.contains("unexpected memory mapping") {
+            eprintln!("skipped: the sanitizer does not work on this kernel: {words}");
+            return;
+        }
+        assert_eq!(words.contains("data race"), races, "{words}");
+        assert_eq!(output.status.success(), !races, "{words}");
+    }
+}
+
 #[test]
 fn the_header_compiles_without_a_warning() {
     let include = include();

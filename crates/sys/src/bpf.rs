@@ -12,9 +12,6 @@ const BPF_OBJ_GET: libc::c_int = 7;
 const BPF_LINK_CREATE: libc::c_int = 28;
 const BPF_XDP: u32 = 37;
 
-/// Flag of a descriptor of a map: for reading.
-const BPF_F_RDONLY: u32 = 1 << 3;
-
 /// The place in an interface's receive path where an XDP program runs (`XDP_FLAGS_*` of linux/if_link.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XdpMode {
@@ -84,10 +81,11 @@ pub fn map_type(object: BorrowedFd<'_>) -> Option<u32> {
     map_facts(object).map(|facts| facts.map_type)
 }
 
-/// Opens the BPF object that is pinned at `path`, for reading. It needs no capability where unprivileged bpf(2) is not disabled.
+/// Opens the BPF object that is pinned at `path`, for reading and writing: what is open for reading alone cannot be mapped shared
+/// (the kernel takes VM_SHARED off, and the map then refuses). A frozen map stays as it is.
 pub fn open_pinned(path: &Path) -> io::Result<OwnedFd> {
     let name = CString::new(path.as_os_str().as_bytes())?;
-    let attributes = ObjectPin { path: name.as_ptr().expose_provenance() as u64, object: 0, file_flags: BPF_F_RDONLY };
+    let attributes = ObjectPin { path: name.as_ptr().expose_provenance() as u64, object: 0, file_flags: 0 };
     let descriptor = bpf(BPF_OBJ_GET, &attributes)?;
     // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
