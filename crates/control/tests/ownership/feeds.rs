@@ -15,7 +15,7 @@ fn sender(place: &Place) -> UdpSocket {
 fn a_member_reads_its_group_and_nothing_else() {
     let Some(place) = Place::new() else { return };
     let (mut mallory, at) = (place.user(MALLORY), place.at(7000));
-    mallory.must("udp held 0.0.0.0:7000 shared");
+    assert_eq!(mallory.ask("udp held 0.0.0.0:7000 shared"), "0.0.0.0:7000");
     mallory.must("feed lab0");
     assert_eq!(mallory.ask(&format!("copy held group {GROUP} pass")), "NotMember");
     mallory.must(&format!("join held 239.1.1.1 {}", at.ip()));
@@ -39,7 +39,7 @@ fn a_member_reads_its_group_and_nothing_else() {
 fn a_group_is_dropped_until_another_socket_receives_it() {
     let Some(place) = Place::new() else { return };
     let (mut mallory, mut victim, at) = (place.user(MALLORY), place.user(VICTIM), place.at(7000));
-    mallory.must("udp held 0.0.0.0:7000 shared");
+    assert_eq!(mallory.ask("udp held 0.0.0.0:7000 shared"), "0.0.0.0:7000");
     mallory.must(&format!("join held 239.1.1.1 {}", at.ip()));
     mallory.must("feed lab0");
     assert_eq!(mallory.ask(&format!("copy held group {GROUP} drop")), "drop");
@@ -52,7 +52,7 @@ fn a_group_is_dropped_until_another_socket_receives_it() {
         assert_ne!(heard, "tick", "it was dropped");
         (heard == "mark").then_some(())
     });
-    victim.must("udp late 0.0.0.0:7000 shared");
+    assert_eq!(victim.ask("udp late 0.0.0.0:7000 shared"), "0.0.0.0:7000");
     victim.must(&format!("join late 239.1.1.1 {}", at.ip()));
     wait("a datagram for the late socket", || {
         let _ = peer.send_to(b"tick", GROUP);
