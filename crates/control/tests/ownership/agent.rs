@@ -12,6 +12,7 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::AtomicBool;
 
 /// The address of the test.
 pub(crate) const VARIABLE: &str = "SIDESTEP_TEST_AGENT";
@@ -66,6 +67,15 @@ impl Agent {
                 let mut buffer = [0; 64];
                 let count = rustix::net::recv(self.socket(name), &mut buffer, rustix::net::RecvFlags::empty())?.0;
                 return Ok(String::from_utf8_lossy(&buffer[..count]).into_owned());
+            }
+            // To the end of the process.
+            ["control"] => {
+                let run = sidestep_control::run(&crate::place::options(), &AtomicBool::new(false));
+                return Ok(run.map_or_else(|problem| problem.brief(), |()| "ok".into()));
+            }
+            ["greet", "again"] => {
+                self.client = None;
+                return Ok(said(self.client().map(drop)));
             }
             ["greet"] => return Ok(said(self.client().map(drop))),
             ["open", interface] => return Ok(self.open_stack(interface, Queues::Any)),

@@ -63,3 +63,36 @@ fn a_group_is_dropped_until_another_socket_receives_it() {
     victim.must("close late");
     wait("the drop", || (mallory.ask("feed notices") == "drop").then_some(()));
 }
+
+/// Whoever joins the group while there is no control would be deaf.
+#[test]
+fn a_killed_control_drops_nothing_and_the_next_one_removes_its_feeds() {
+    let Some(mut place) = Place::new() else { return };
+    place.end_control();
+    let keeper = place.mortal_control();
+    let (mut mallory, at) = (place.user(MALLORY), place.at(7000));
+    assert_eq!(mallory.ask("udp held 0.0.0.0:7000 alone"), "0.0.0.0:7000");
+    mallory.must(&format!("join held 239.1.1.1 {}", at.ip()));
+    mallory.must("feed lab0");
+    assert_eq!(mallory.ask(&format!("copy held group {GROUP} drop")), "drop");
+    let peer = sender(&place);
+    let hears = |mallory: &mut crate::place::User, text: &str| {
+        let _ = peer.send_to(text.as_bytes(), GROUP);
+        mallory.ask("receive held") == text
+    };
+    assert!(!(0..20).any(|_| hears(&mut mallory, "tick")), "it is dropped");
+    // By SIGKILL.
+    drop(keeper);
+    wait("datagrams without a control plane", || hears(&mut mallory, "tick").then_some(()));
+    place.start_control();
+    // Its heartbeat is fresh where there are feeds: what the first one has left would drop again.
+    let mut victim = place.user(VICTIM);
+    victim.must("feed lab0");
+    wait("datagrams beside a new feed", || hears(&mut mallory, "tock").then_some(()));
+    let heard = (0..20).filter(|_| hears(&mut mallory, "tock")).count();
+    assert_ne!(heard, 0, "nor does it later");
+    // It has left no one else its place.
+    mallory.must("greet again");
+    mallory.must("feed lab0");
+    assert_eq!(mallory.ask(&format!("copy held group {GROUP} drop")), "drop");
+}
