@@ -59,6 +59,31 @@ impl Place {
         Some(place)
     }
 
+    /// Ends the control plane, in order.
+    pub(crate) fn end_control(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.control.take().into_iter().for_each(|control| control.join().expect("it ends well"));
+    }
+
+    /// Starts one in a process of its own, which dies when it is dropped.
+    pub(crate) fn mortal_control(&self) -> User {
+        let mut keeper = self.start(&mut Command::new(self.program()));
+        keeper.tell("control");
+        wait("a control plane", || self.root().ok());
+        keeper
+    }
+
+    /// Starts one again, which takes over what is there.
+    pub(crate) fn start_control(&mut self) {
+        self.stop.store(false, Ordering::Relaxed);
+        let (seen, there) = (self.stop.clone(), self.lab.host(Side::A).clone());
+        self.control = Some(std::thread::spawn(move || {
+            there.enter().expect("root can enter");
+            run(&options(), &seen).expect("root can run a control plane");
+        }));
+        wait("a control plane", || self.root().ok());
+    }
+
     fn on(lab: Lab) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("it is ours");
@@ -68,16 +93,8 @@ impl Place {
         let copied = Command::new("cp").arg(program).arg(folder.path().join("agent")).status().expect("cp is there");
         assert!(copied.success());
         let stop = Arc::new(AtomicBool::new(false));
-        let (seen, there) = (stop.clone(), lab.host(Side::A).clone());
-        let serve = move || {
-            there.enter().expect("root can enter");
-            let permit = Permit::new(&[MALLORY, VICTIM], &[GROUP]);
-            let options = Options { interfaces: Vec::new(), permit, socket: None, detaches_unused: false };
-            run(&options, &seen).expect("root can run a control plane");
-        };
-        let control = Some(std::thread::spawn(serve));
-        let place = Self { stop, control, lab, folder };
-        wait("a control plane", || place.root().ok());
+        let mut place = Self { stop, control: None, lab, folder };
+        place.start_control();
         place
     }
 
@@ -140,6 +157,12 @@ impl Place {
         stream.0.set_read_timeout(Some(WATCHDOG)).expect("it can");
         User { process, stream: BufReader::new(stream.0) }
     }
+}
+
+/// The control plane of these tests.
+pub(crate) fn options() -> Options {
+    let permit = Permit::new(&[MALLORY, VICTIM], &[GROUP]);
+    Options { interfaces: Vec::new(), permit, socket: None, detaches_unused: false }
 }
 
 fn ip(host: &Host, words: &str) {
