@@ -116,6 +116,10 @@ pub(crate) struct Control {
     /// Group ids whose members may bypass the kernel
     #[arg(long, value_name = "GID", value_delimiter = ',')]
     pub(crate) allow_gid: Vec<u32>,
+    /// Group ids whose members may read any traffic of this host by feeds, without a socket that receives it. They need the right
+    /// to use the control plane, too [default: root alone]
+    #[arg(long, value_name = "GID", value_delimiter = ',')]
+    pub(crate) allow_tap_gid: Vec<u32>,
     /// Queues of a device that each user except root may have [default: half of them; the last one is root's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) user_queues: Option<u32>,
@@ -140,12 +144,12 @@ pub(crate) struct Control {
     #[arg(long, value_name = "FILE", requires = "background")]
     pub(crate) log: Option<PathBuf>,
     /// Detach everything that a killed control plane has left attached, and exit
-    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "hand_over", "detach_unused", "socket",
+    #[arg(long, conflicts_with_all = ["interface", "allow_uid", "allow_gid", "allow_tap_gid", "user_queues", "hand_over", "detach_unused", "socket",
           "end_unused", "background"])]
     pub(crate) cleanup: bool,
     /// Make the running control plane detach from these interfaces, and exit. No stack may use them
     #[arg(long, value_name = "NAME", value_delimiter = ',',
-          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "user_queues", "hand_over", "detach_unused", "cleanup",
+          conflicts_with_all = ["interface", "allow_uid", "allow_gid", "allow_tap_gid", "user_queues", "hand_over", "detach_unused", "cleanup",
           "end_unused", "background"])]
     pub(crate) release: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! The interface between the registry and the frame path: the real implementation attaches programs and binds sockets,
 //! that of the tests only records the calls.
 
-use sidestep_control_api::message::{Entry, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
+use sidestep_control_api::message::{Entry, FeedFacts, OpenStack, Prepared, ProgramLine, Refusal, StackFacts};
 use sidestep_control_api::table::Link;
 use sidestep_sys::Problem;
 use std::io;
@@ -31,8 +31,51 @@ pub(crate) enum Step<P> {
     Done(Box<Opened>),
 }
 
+/// A newly opened feed.
+pub(crate) struct OpenedFeed {
+    pub(crate) facts: FeedFacts,
+    /// The rings, which can be mapped read-only.
+    pub(crate) map: OwnedFd,
+}
+
+/// The rings that the program fills. A refusal has changed nothing.
+pub(crate) trait FeedPlane {
+    /// The number of rings that a feed on this interface gets, and the bytes of each.
+    fn feed_size(&self, link: &Link) -> (u32, u64);
+
+    /// Attaches the program to an interface if it is not yet, and makes feed number `feed` there.
+    fn open_feed(&mut self, feed: u32, label: &str, link: &Link) -> Result<OpenedFeed, Refusal>;
+
+    /// The rings of a feed, once more.
+    fn feed_map(&self, feed: u32) -> Result<OwnedFd, Refusal>;
+
+    /// Removes a feed with its entries and doorbells; one that is gone is no error.
+    fn close_feed(&mut self, feed: u32) -> Result<(), Problem>;
+
+    /// Has packets copied into a feed; a new entry passes them on, and a repetition changes nothing.
+    fn feed_add(&mut self, feed: u32, entry: &Entry, links: &[Link]) -> Result<(), Refusal>;
+
+    /// Ends that.
+    fn feed_take(&mut self, feed: u32, entry: &Entry) -> Result<(), Problem>;
+
+    /// Sets whether the packets of an entry of feeds go nowhere else.
+    fn set_drop(&mut self, interface: u32, entry: &Entry, drops: bool) -> Result<(), Problem>;
+
+    /// Makes a doorbell: its number, the page of its flag, and its ring buffer.
+    fn open_doorbell(&mut self, feed: u32) -> Result<(u32, OwnedFd, OwnedFd), Refusal>;
+
+    /// Removes a doorbell.
+    fn close_doorbell(&mut self, feed: u32, slot: u32) -> Result<(), Problem>;
+
+    /// Feeds that have lost their interface, its program or its queues; to be called after [`Dataplane::look`].
+    fn lost_feeds(&mut self, links: &[Link]) -> Vec<(u32, Refusal)>;
+
+    /// Stores control's heartbeat on interfaces with feeds: without it every packet passes.
+    fn beat(&self) -> Result<(), Problem>;
+}
+
 /// The path of frames between interfaces and stacks. A refusal has changed nothing.
-pub(crate) trait Dataplane {
+pub(crate) trait Dataplane: FeedPlane {
     /// Sockets that are not all bound yet.
     type Kept;
 

@@ -18,6 +18,7 @@ pub struct Permit {
     gids: Vec<u32>,
     queues_per_user: Option<u32>,
     hand_overs: HandOvers,
+    tap_gids: Vec<u32>,
 }
 
 /// The users whose live connections control hands over to the kernel. Who takes part in a hand-over can have a socket, for as long as it
@@ -39,6 +40,7 @@ impl Permit {
             gids: gids.to_vec(),
             queues_per_user: None,
             hand_overs: HandOvers::All,
+            tap_gids: Vec::new(),
         };
         permit.uids.extend(uids);
         if uids.is_empty() && gids.is_empty() {
@@ -69,6 +71,17 @@ impl Permit {
 
     pub(crate) fn hand_overs(&self) -> HandOvers {
         self.hand_overs
+    }
+
+    /// Sets the groups whose members may read traffic by feeds without a socket that receives it. It permits nothing else.
+    #[must_use]
+    pub fn with_tap_gids(self, gids: &[u32]) -> Self {
+        Self { tap_gids: gids.to_vec(), ..self }
+    }
+
+    /// Returns whether this peer, a member of `groups` beside its own, may read traffic without such a socket.
+    pub(crate) fn allows_taps(&self, peer: &Credentials, groups: &[u32]) -> bool {
+        self.tap_gids.iter().any(|gid| *gid == peer.gid || groups.contains(gid))
     }
 
     /// The named users.
@@ -107,6 +120,15 @@ mod tests {
         assert!(permit.allows(&peer(1001, 50), &[]));
         assert!(permit.allows(&peer(1001, 7), &[8, 50]));
         assert!(!permit.allows(&peer(1001, 7), &[8]));
+    }
+
+    #[test]
+    fn a_tap_is_for_its_groups_alone() {
+        let permit = Permit::new(&[1000], &[50]).with_tap_gids(&[60]);
+        let peer = |gid| Credentials { pid: Some(1), uid: 1000, gid };
+        assert!(!permit.allows_taps(&peer(50), &[50, 1000]));
+        assert!(permit.allows_taps(&peer(60), &[]) && permit.allows_taps(&peer(50), &[60]));
+        assert!(!permit.allows(&Credentials { uid: 7, ..peer(60) }, &[60]), "it is not the right to connect");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! A dataplane that only records the calls, for the tests of the layers above.
 
-use crate::dataplane::{Begun, Dataplane, Opened, Step};
+use crate::dataplane::{Begun, Dataplane, FeedPlane, Opened, OpenedFeed, Step};
 use crate::registry::RecordStore;
 use crate::state::Record;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use sidestep_control_api::message::{
-    Code, Entry, Mode, OpenStack, Prepared, ProgramLine, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
+    Code, Entry, FeedFacts, Mode, OpenStack, Prepared, ProgramLine, QueueFacts, Queues, Refusal, RingSizes, StackFacts,
 };
 use sidestep_control_api::table::Link;
 use sidestep_sys::Problem;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
@@ -37,6 +38,17 @@ pub(crate) struct Fake {
     pub(crate) has_ended: bool,
     pub(crate) programs: u32,
     pub(crate) released: Vec<String>,
+    /// Feeds with their interface and entries.
+    pub(crate) feeds: BTreeMap<u32, (u32, BTreeSet<Entry>)>,
+    /// Entries that go nowhere else.
+    pub(crate) drops: BTreeSet<(u32, Entry)>,
+    /// Every change of them, in order: stacks made, and drops set and ended.
+    pub(crate) order: Vec<String>,
+    pub(crate) doorbells: BTreeSet<(u32, u32)>,
+    pub(crate) lost_feeds: Vec<u32>,
+    pub(crate) beats: Cell<u32>,
+    /// The rings of a feed.
+    pub(crate) rings: Option<u32>,
 }
 
 pub(crate) fn stack_facts(id: u32, interface: &str, queue: u32) -> StackFacts {
@@ -145,6 +157,7 @@ impl Dataplane for Fake {
         match self.steered.get(entry) {
             Some(owner) if *owner != stack => Err(Refusal::plain(Code::Taken, format!("cannot steer {entry}"))),
             _ => {
+                self.order.push(format!("steer {entry}"));
                 self.steered.insert(*entry, stack);
                 Ok(())
             }
@@ -193,7 +206,14 @@ impl Dataplane for Fake {
     }
 
     fn programs(&self) -> Vec<ProgramLine> {
-        let line = |index| ProgramLine { interface: format!("eth{index}"), index, id: 1, is_generic: false, stacks: 0 };
+        let line = |index| ProgramLine {
+            interface: format!("eth{index}"),
+            index,
+            id: 1,
+            is_generic: false,
+            stacks: 0,
+            feeds: 0,
+        };
         (0..self.programs).map(line).collect()
     }
 
@@ -223,6 +243,77 @@ impl Dataplane for Fake {
 
     fn end(&mut self) -> Result<(), Problem> {
         self.has_ended = true;
+        Ok(())
+    }
+}
+
+impl FeedPlane for Fake {
+    fn feed_size(&self, _link: &Link) -> (u32, u64) {
+        (self.rings.unwrap_or(1), 1 << 20)
+    }
+
+    fn open_feed(&mut self, feed: u32, _label: &str, link: &Link) -> Result<OpenedFeed, Refusal> {
+        let (rings, element_bytes) = self.feed_size(link);
+        self.feeds.insert(feed, (link.index, BTreeSet::new()));
+        let (interface, index, cells, mode) = (link.name.clone(), link.index, 16384, Mode::Copy);
+        Ok(OpenedFeed { facts: FeedFacts { feed, interface, index, rings, cells, element_bytes, mode }, map: file() })
+    }
+
+    fn feed_map(&self, _feed: u32) -> Result<OwnedFd, Refusal> {
+        Ok(file())
+    }
+
+    fn close_feed(&mut self, feed: u32) -> Result<(), Problem> {
+        if self.close_fails {
+            return Err(Problem::failed("cannot close", "not now"));
+        }
+        self.feeds.remove(&feed);
+        self.doorbells.retain(|(of, _)| *of != feed);
+        Ok(())
+    }
+
+    fn feed_add(&mut self, feed: u32, entry: &Entry, _links: &[Link]) -> Result<(), Refusal> {
+        self.feeds.get_mut(&feed).unwrap().1.insert(*entry);
+        Ok(())
+    }
+
+    fn feed_take(&mut self, feed: u32, entry: &Entry) -> Result<(), Problem> {
+        let Some((interface, entries)) = self.feeds.get_mut(&feed) else { return Ok(()) };
+        let interface = *interface;
+        entries.remove(entry);
+        if !self.feeds.values().any(|(on, entries)| *on == interface && entries.contains(entry)) {
+            self.drops.remove(&(interface, *entry));
+        }
+        Ok(())
+    }
+
+    fn set_drop(&mut self, interface: u32, entry: &Entry, drops: bool) -> Result<(), Problem> {
+        self.order.push(format!("{} {entry}", if drops { "drop" } else { "pass" }));
+        match drops {
+            true => _ = self.drops.insert((interface, *entry)),
+            false => _ = self.drops.remove(&(interface, *entry)),
+        }
+        Ok(())
+    }
+
+    fn open_doorbell(&mut self, feed: u32) -> Result<(u32, OwnedFd, OwnedFd), Refusal> {
+        let slot = (0..).find(|slot| !self.doorbells.contains(&(feed, *slot))).unwrap();
+        self.doorbells.insert((feed, slot));
+        Ok((slot, file(), file()))
+    }
+
+    fn close_doorbell(&mut self, feed: u32, slot: u32) -> Result<(), Problem> {
+        self.doorbells.remove(&(feed, slot));
+        Ok(())
+    }
+
+    fn lost_feeds(&mut self, _links: &[Link]) -> Vec<(u32, Refusal)> {
+        let refuse = |feed| (feed, Refusal::new(Code::Revoked, "cannot go on", "the interface is gone"));
+        std::mem::take(&mut self.lost_feeds).into_iter().map(refuse).collect()
+    }
+
+    fn beat(&self) -> Result<(), Problem> {
+        self.beats.set(self.beats.get() + 1);
         Ok(())
     }
 }

@@ -35,6 +35,7 @@ pub mod ring_device;
 pub mod scan;
 pub mod signals;
 pub mod socket;
+pub mod source_filter;
 pub mod stream_options;
 pub mod tcp_queue;
 pub mod tcp_repair;

@@ -29,7 +29,8 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     };
     let permit = Permit::new(&args.allow_uid, &args.allow_gid)
         .with_queues_per_user(args.user_queues)
-        .with_hand_overs(hand_overs);
+        .with_hand_overs(hand_overs)
+        .with_tap_gids(&args.allow_tap_gid);
     let options =
         Options { interfaces: args.interface, permit, socket: args.socket, detaches_unused: args.detach_unused };
     let stop = signal::stop_flag()?;

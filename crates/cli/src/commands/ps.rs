@@ -119,7 +119,7 @@ fn describe(listing: &Listing, is_filtered: bool) -> String {
             if is_filtered { "no program that uses sidestep has such a name or process id" } else { "no programs" };
         let _ = writeln!(text, "{asked} (control plane: process {pid})");
     }
-    let unused = listing.interfaces.iter().filter(|line| line.stacks == 0 && !is_filtered);
+    let unused = listing.interfaces.iter().filter(|line| line.stacks == 0 && line.feeds == 0 && !is_filtered);
     unused.for_each(|line| describe_unused(line, &mut text));
     listing.programs.iter().for_each(|program| describe_program(program, &mut text));
     listing.unmodified.iter().for_each(|page| pages::describe(page, &mut text));

@@ -30,6 +30,8 @@ const RESERVE: u64 = 512;
 pub(super) struct Arrival {
     pub(super) channel: Channel,
     pub(super) peer: Credentials,
+    /// The administrator lets it read traffic without a socket of its own.
+    pub(super) may_tap: bool,
 }
 
 pub(crate) struct Listener {
@@ -91,7 +93,10 @@ impl Listener {
                 Refusal::new(Code::Limit, "cannot take another client", "too few descriptors are left")
                     .next("end some accelerated programs, or raise the limit of the control plane: LimitNOFILE")
             }
-            () => return Some(Arrival { channel: Channel::over(socket), peer }),
+            () => {
+                let may_tap = self.permit.allows_taps(&peer, &groups);
+                return Some(Arrival { channel: Channel::over(socket), peer, may_tap });
+            }
         };
         self.refused += 1;
         // One line for each doubling: a stranger must not fill the log.

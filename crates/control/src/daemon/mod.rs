@@ -182,6 +182,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
             let kernel = Kernel { mirror: &mut self.mirror, here: &self.here };
             let mut notices = self.registry.check_twins(&kernel, now);
             notices.extend(self.registry.check_passed(&kernel));
+            notices.extend(self.registry.check_feeds(&kernel));
             self.notify(notices);
             let notices = self.registry.check_queues();
             self.notify(notices);
@@ -189,6 +190,7 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
             self.confirm_neighbours();
         }
         self.drop_silent(now);
+        self.registry.beat(Instant::now());
         self.mirror.beat(monotonic_ns());
         Ok(())
     }
@@ -260,11 +262,14 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
             self.shut_until = Some(now + TURN);
             Vec::new()
         });
-        for Arrival { channel, peer } in arrivals {
+        for Arrival { channel, peer, may_tap } in arrivals {
             let process = peer.pid.and_then(|pid| Process::of(pid).ok().flatten());
             let owner = Owner::of_peer(channel.as_fd(), &peer).ok_or_else(maker_has_ended);
             match owner.and_then(|owner| self.registry.admit(peer, owner, process, now)) {
-                Ok(id) => _ = self.channels.insert(id, (channel, peer.uid)),
+                Ok(id) => {
+                    self.registry.permit_taps(id, may_tap);
+                    self.channels.insert(id, (channel, peer.uid));
+                }
                 Err(refusal) => refuse_connection(channel, refusal, &mut self.reaper),
             }
         }

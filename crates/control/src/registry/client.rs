@@ -32,6 +32,8 @@ pub(crate) struct Client {
     /// Without a connection: the time at which its stacks are closed.
     pub(crate) leaves_at: Option<Instant>,
     pub(crate) stacks: BTreeSet<u32>,
+    /// It may read traffic without a socket that receives it.
+    pub(crate) may_tap: bool,
     pub(crate) refusals: VecDeque<Kept>,
     pub(crate) refused: u64,
     pub(crate) neighbours: VecDeque<(u32, IpAddr)>,
@@ -62,6 +64,7 @@ impl Client {
             awaited_since: now,
             leaves_at: None,
             stacks: BTreeSet::new(),
+            may_tap: owner.is_root(),
             refusals: VecDeque::new(),
             refused: 0,
             neighbours: VecDeque::new(),

@@ -40,7 +40,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             name: client.name.clone(),
             is_connected: client.is_connected(),
             stacks: client.stacks.iter().filter_map(stack).collect(),
-            feeds: Vec::new(),
+            feeds: self.feeds.lines(id),
             refused: client.refused,
         }
     }
@@ -66,7 +66,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             times: kept.times,
             last_s: now.saturating_duration_since(kept.last).as_secs(),
         });
-        let lines = (0..).zip(stacks.flat_map(of_stack).chain(refused)).skip(from as usize);
+        let fed = self.feeds.verdicts(id).into_iter().map(DetailLine::Fed);
+        let lines = (0..).zip(stacks.flat_map(of_stack).chain(fed).chain(refused)).skip(from as usize);
         let (lines, next) = page(lines);
         Ok(Reply::Details { lines, next })
     }

@@ -3,6 +3,7 @@
 
 mod answer;
 mod client;
+mod feeds;
 mod hand_over;
 mod host;
 mod later;
@@ -20,6 +21,7 @@ mod tests;
 
 pub(crate) use answer::Answer;
 pub(crate) use client::Client;
+use feeds::Feeds;
 use hand_over::HandedOvers;
 pub(crate) use host::{Host, RecordStore};
 use later::Waiting;
@@ -76,6 +78,7 @@ pub(crate) struct Registry<D: Dataplane, K> {
     /// Stacks whose closing failed; it is retried.
     doomed: BTreeSet<u32>,
     pool: Pool,
+    feeds: Feeds,
     resolves: Rates,
     /// Questions for twins, of each user.
     twins_asked: Rates,
@@ -116,6 +119,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             begun: BTreeMap::new(),
             doomed,
             pool: Pool::default(),
+            feeds: Feeds::default(),
             resolves: Rates::new(RESOLVES_PER_SECOND_MAX),
             twins_asked: Rates::new(TWINS_PER_SECOND_MAX),
             stays: Stays::default(),
@@ -139,6 +143,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     pub(crate) fn limit_entries(&mut self, descriptors: usize) {
         let of_ports = self.pool.limit(descriptors / 2);
         self.entries_max = self.entries_max.min(descriptors - of_ports);
+        self.feeds.limit(descriptors);
     }
 
     /// Adopts the stacks of an earlier control: those of living owners wait for them, the others are closed.
@@ -322,6 +327,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
                 return Ok(self.when_closed(id, now));
             }
             Request::Bye => self.remove(id),
+            request => return self.answer_feed(id, request, descriptors, host, now),
         }
         Ok(Answer::plain(Reply::Done))
     }
@@ -343,6 +349,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Handles the end of a connection. If the process lives, its stacks stay for a moment.
     pub(crate) fn hang_up(&mut self, id: u32, now: Instant) {
         self.begun.remove(&id);
+        self.leave_feeds(id);
         match self.clients.get_mut(&id) {
             Some(client) if client.process.is_some() && !client.stacks.is_empty() => {
                 client.leaves_at = Some(now + GRACE);
@@ -369,11 +376,13 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         for stack in std::mem::take(&mut self.doomed) {
             self.dispose(stack);
         }
+        self.close_doomed_feeds();
     }
 
     /// Removes an application and closes its stacks.
     pub(crate) fn remove(&mut self, id: u32) {
         self.begun.remove(&id);
+        self.leave_feeds(id);
         let Some(client) = self.clients.remove(&id) else { return };
         if !client.stacks.is_empty() {
             note(format!(
@@ -395,7 +404,9 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             self.close(stack);
             Some((client, Reply::Revoked { stack, refusal }))
         };
-        revoked.into_iter().filter_map(tell).collect()
+        let mut notices: Vec<_> = revoked.into_iter().filter_map(tell).collect();
+        notices.extend(self.revoke_feeds(links));
+        notices
     }
 
     /// The clients to notify of an ICMP error, with the notice. A connection with its own entry has one owner; a port
@@ -424,7 +435,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         let refusal = Refusal::new(Code::NoControl, "cannot go on", "the control plane ends");
         let tell =
             |(stack, facts): (&u32, &Stack)| (facts.client, Reply::Revoked { stack: *stack, refusal: refusal.clone() });
-        let notices = self.stacks.iter().map(tell).collect();
+        let mut notices: Vec<_> = self.stacks.iter().map(tell).collect();
+        notices.extend(self.feeds.revoked(&refusal));
         let clients: Vec<u32> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|id| self.remove(id));
         if let Err(problem) = self.dataplane.end() {

@@ -31,7 +31,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if self.is_ending {
             return Err(Refusal::new(Code::NoControl, thing, "the control plane ends"));
         }
-        let link = usable_link(host.links(), &wish, &thing)?;
+        let link = usable_link(host.links(), &wish.interface, &thing)?;
         let queues = self.share_of_queues(id, link, self.dataplane.plan(link, &wish)?, &thing)?;
         self.check_limits(id, &wish, queues, &thing)?;
         let planned = self.dataplane.attach(link, &wish)?;
@@ -61,7 +61,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             return Err(Refusal::new(Code::NoStack, "cannot bind a stack", reason));
         };
         let thing = thing(&wish);
-        let link = usable_link(host.links(), &wish, &thing)?;
+        let link = usable_link(host.links(), &wish.interface, &thing)?;
         let stack = super::free_number(self.next_stack, &self.stacks);
         let (counters, page) =
             Counters::create(stack).map_err(|problem| Refusal::of(Code::Memory, thing.clone(), &problem))?;
@@ -148,9 +148,9 @@ fn thing(wish: &OpenStack) -> String {
 }
 
 /// The interface, if an application may get frames of it.
-fn usable_link<'a>(links: &'a [Link], wish: &OpenStack, thing: &str) -> Result<&'a Link, Refusal> {
-    let number: Option<u32> = wish.interface.parse().ok();
-    let by_name = links.iter().find(|link| link.name == wish.interface);
+pub(super) fn usable_link<'a>(links: &'a [Link], interface: &str, thing: &str) -> Result<&'a Link, Refusal> {
+    let number: Option<u32> = interface.parse().ok();
+    let by_name = links.iter().find(|link| link.name == interface);
     let link = by_name.or_else(|| links.iter().find(|link| Some(link.index) == number));
     let refuse = |code, reason: &str, next: &str| Err(Refusal::new(code, thing, reason).next(next));
     let Some(link) = link else {

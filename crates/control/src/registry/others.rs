@@ -54,6 +54,31 @@ impl Claim<'_> {
         if sockets.iter().any(|socket| self.is_taken_from(socket)) { Err(self.taken()) } else { Ok(()) }
     }
 
+    /// Refuses a feed's entry if another user's socket has a part of the traffic: packets of a shared port go to one of its sockets, and the
+    /// others may not read them.
+    pub(super) fn refuse_reading(&self, host: &dyn Host) -> Result<(), Refusal> {
+        let mut is_others = false;
+        let mut look = |socket: &KernelSocket| {
+            is_others |= self.is_taken_from(socket) || self.is_connection_of_other(socket);
+            is_others
+        };
+        let unknown = |error: std::io::Error| Refusal::new(Code::Kernel, self.thing(), error);
+        let wanted = Wanted::Port(self.entry.protocol(), self.entry.local().port());
+        host.has_socket(wanted, &mut look).map_err(unknown)?;
+        if is_others { Err(self.taken()) } else { Ok(()) }
+    }
+
+    /// Returns whether it is another user's TCP connection of this traffic. One that was not accepted yet has no inode; it is its
+    /// listener's.
+    fn is_connection_of_other(&self, socket: &KernelSocket) -> bool {
+        let is_peer = match self.entry {
+            Entry::Flow { remote, .. } => *remote == socket.remote,
+            Entry::Listener { .. } | Entry::Multicast { .. } => true,
+        };
+        let is_own = self.uid == 0 || socket.uid == self.uid || socket.inode == self.twin || socket.inode == 0;
+        !is_own && is_peer && socket.is_connection() && meets(socket, self.entry.local().ip())
+    }
+
     fn thing(&self) -> String {
         format!("cannot steer {}", self.entry)
     }
@@ -104,7 +129,7 @@ impl Claim<'_> {
 
 /// Returns whether a socket can receive packets sent to `wanted`: bound to it or to any address, or if `wanted` is any
 /// address.
-fn meets(socket: &KernelSocket, wanted: IpAddr) -> bool {
+pub(super) fn meets(socket: &KernelSocket, wanted: IpAddr) -> bool {
     let bound = socket.local.ip();
     let takes_both = bound.is_ipv6() && !socket.is_only_v6;
     match (bound.is_unspecified(), wanted.is_unspecified()) {

@@ -62,6 +62,9 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             return Err(Refusal::new(Code::Taken, thing(), reason).next("see whose: sidestep ps"));
         }
         let claim = Claim { entry: &entry, uid: self.uid(id), twin: inode(&twin), place };
+        // The stack's packets must not be dropped for a feed from its first one on.
+        self.pass_feeds(interface, &entry, "a stack receives it")
+            .map_err(|problem| Refusal::of(Code::Kernel, thing(), &problem))?;
         let filtered = DropFilter::over(&entry, &twin, is_new);
         self.install(stack, &claim, is_new, host)?;
         drop(filtered);
@@ -233,11 +236,11 @@ fn detach(twin: BorrowedFd<'_>) {
     let _ = drop_filter::detach(twin, Owner::CONTROL);
 }
 
-fn place(host: &dyn Host, interface: u32) -> Place<'_> {
+pub(super) fn place(host: &dyn Host, interface: u32) -> Place<'_> {
     Place { namespace: host.namespace(), guard: host.guard(), interface, links: host.links() }
 }
 
 /// The inode of the socket. If it cannot be read, the result matches no other socket.
-fn inode(twin: &Foreign) -> u64 {
+pub(super) fn inode(twin: &Foreign) -> u64 {
     rustix::fs::fstat(twin.as_fd()).map_or(u64::MAX, |facts| facts.st_ino)
 }

@@ -1,6 +1,7 @@
 //! The real dataplane: the steering program on interfaces, AF_XDP sockets on their queues.
 
 mod entry;
+mod feeds;
 mod handed_over;
 mod interface;
 mod known;
@@ -12,9 +13,10 @@ mod tests;
 
 use crate::dataplane::{Begun, Dataplane, Opened, Step};
 use entry::{ours, theirs};
+use feeds::PlacedFeed;
 use interface::Interface;
 use known::Known;
-use pinned::{pinned, renewed};
+use pinned::pinned;
 use placed::Placed;
 use sidestep_control_api::message::{
     Code, ELSEWHERE_MAX, Entry, Mode, NAME_BYTES_MAX, OpenStack, ProgramLine, Refusal, StackFacts, ranges,
@@ -28,7 +30,6 @@ use sidestep_sys::{Problem, ethtool};
 use sidestep_xdp_steering::{self as steer, StackId, StackOptions, Steering};
 use socket::{Bound, Sockets, receiving};
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -51,6 +52,7 @@ pub(crate) struct Xdp {
     /// The number of receive queues of each interface when this control attached the program.
     queues_at_attach: BTreeMap<u32, u32>,
     stacks: BTreeMap<u32, Placed>,
+    feeds: BTreeMap<u32, PlacedFeed>,
     known: Known,
 }
 
@@ -70,6 +72,7 @@ impl Xdp {
             interfaces: BTreeMap::new(),
             queues_at_attach: BTreeMap::new(),
             stacks: BTreeMap::new(),
+            feeds: BTreeMap::new(),
             known: Known::default(),
         };
         for (index, directory) in pinned(pins) {
@@ -84,21 +87,6 @@ impl Xdp {
         }
     }
 
-    /// Adopts the pinned program of an earlier control, or removes its pins if the program is no longer attached.
-    fn adopt_program(&mut self, index: u32, directory: &Path) -> Result<(), Problem> {
-        let why = match Steering::adopt(directory, index) {
-            Ok(steering) if steering.is_attached().unwrap_or(false) => {
-                note(format!("took over the program on {}", steering.facts().interface));
-                self.interfaces.insert(index, Interface::new(renewed(steering)));
-                return Ok(());
-            }
-            Ok(_) => "it is no longer attached".into(),
-            Err(problem) => problem.brief(),
-        };
-        note(format!("removes what an earlier control has left for interface {index}: {why}"));
-        Steering::sweep(directory).map(|_| ())
-    }
-
     fn serve(&mut self, links: &[Link]) -> Result<(), Problem> {
         for name in self.served.clone() {
             let link = links.iter().find(|link| link.name == name);
@@ -108,35 +96,6 @@ impl Xdp {
             self.program_on(link, Mode::ZeroCopy).map_err(Problem::from)?;
         }
         Ok(())
-    }
-
-    /// Detaches from interfaces that no application of an earlier control uses any more: no other process would.
-    fn abandon(&mut self) {
-        let is_unused = |interface: &Interface| interface.steering.tables().stacks().is_ok_and(|rows| rows.is_empty());
-        let unused: Vec<u32> =
-            self.interfaces.iter().filter(|(_, it)| is_unused(it)).map(|(index, _)| *index).collect();
-        for index in unused {
-            self.interfaces.remove(&index);
-            Steering::remove(&self.directory(index)).map(|_| ()).unwrap_or_else(say);
-        }
-        if self.interfaces.is_empty() {
-            Self::cleanup(&self.pins).map(|_| ()).unwrap_or_else(say);
-        }
-    }
-
-    /// Detaches everything that is pinned.
-    pub(crate) fn cleanup(pins: &Path) -> Result<usize, Problem> {
-        let mut removed = 0;
-        for (_, directory) in pinned(pins) {
-            removed += usize::from(Steering::remove(&directory)?);
-        }
-        steer::unmount(pins)?;
-        match fs::remove_dir(pins) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(Problem::failed(format!("cannot remove {}", pins.display()), error).next("remove it by hand"))
-            }
-            _ => Ok(removed),
-        }
     }
 
     fn directory(&self, index: u32) -> PathBuf {
@@ -164,10 +123,11 @@ impl Xdp {
     }
 
     fn is_used(&self, index: u32) -> bool {
-        self.stacks.values().any(|placed| placed.interface == index)
+        let has_feed = self.feeds.values().any(|feed| feed.interface == index);
+        has_feed || self.stacks.values().any(|placed| placed.interface == index)
     }
 
-    /// Detaches from an interface without stacks, if configured: attaching and detaching stops some devices for
+    /// Detaches from an interface without stacks and feeds, if configured: attaching and detaching stops some devices for
     /// seconds, and drops their link.
     fn leave(&mut self, index: u32) -> Result<(), Problem> {
         let Some(interface) = self.interfaces.get(&index) else { return Ok(()) };
@@ -269,10 +229,7 @@ impl Dataplane for Xdp {
     }
 
     fn plan(&self, link: &Link, wish: &OpenStack) -> Result<u32, Refusal> {
-        if !self.served.is_empty() && !self.served.contains(&link.name) {
-            return Err(Refusal::plain(Code::InterfaceNotServed, format!("cannot open a stack on {}", link.name))
-                .next(format!("serve it: sidestep control --interface {}", link.name)));
-        }
+        self.refuse_unserved(link, "a stack")?;
         socket::plan(link, wish, &self.used(link))
     }
 
@@ -422,7 +379,8 @@ impl Dataplane for Xdp {
             let is_generic = interface.mode() == Mode::Generic;
             let facts = interface.steering.facts();
             let id = facts.program_id;
-            ProgramLine { interface: interface.name(), index: *index, id, is_generic, stacks }
+            let feeds = self.feeds.values().filter(|feed| feed.interface == *index).count() as u32;
+            ProgramLine { interface: interface.name(), index: *index, id, is_generic, stacks, feeds }
         };
         self.interfaces.iter().map(line).collect()
     }
@@ -440,9 +398,8 @@ impl Dataplane for Xdp {
         if self.is_used(index) {
             let stacks = self.stacks.iter().filter(|(_, placed)| placed.interface == index);
             let stacks = ranges(stacks.map(|(stack, _)| *stack));
-            return Err(
-                Refusal::new(Code::Taken, thing(), format!("stack {stacks} is on it")).next("see whose: sidestep ps")
-            );
+            let on_it = if stacks.is_empty() { "a feed".to_owned() } else { format!("stack {stacks}") };
+            return Err(Refusal::new(Code::Taken, thing(), format!("{on_it} is on it")).next("see whose: sidestep ps"));
         }
         self.detach(index).map_err(|problem| Refusal::of(Code::Kernel, thing(), &problem))
     }
@@ -493,6 +450,7 @@ impl Dataplane for Xdp {
     fn end(&mut self) -> Result<(), Problem> {
         self.interfaces.clear();
         self.stacks.clear();
+        self.feeds.clear();
         Self::cleanup(&self.pins).map(|_| ())
     }
 }

@@ -426,6 +426,9 @@ pub struct ProgramLine {
     pub is_generic: bool,
     /// The number of stacks on it.
     pub stacks: u32,
+    /// The number of feeds on it.
+    #[serde(default)]
+    pub feeds: u32,
 }
 
 /// One line of a client's details.
