@@ -12,6 +12,7 @@ use std::net::{IpAddr, Ipv4Addr, UdpSocket};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
+mod feeds;
 mod hand_over_lies;
 mod hand_overs;
 mod opening;

@@ -2,8 +2,8 @@
 
 use rustix::net::sockopt::{set_ip_freebind, set_socket_reuseaddr, set_socket_reuseport};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, accept, bind, connect, getsockname, listen, socket_with};
-use sidestep_control_api::client::{Client, Error, Stack};
-use sidestep_control_api::message::{Code, Entry, HandOver, OpenStack, Protocol, Queues};
+use sidestep_control_api::client::{Client, Error, Notice, Stack};
+use sidestep_control_api::message::{Code, Entry, FeedVerdict, HandOver, OpenStack, Protocol, Queues, Verdict};
 use sidestep_sys::memory::memfd;
 use sidestep_sys::tcp_repair::disconnect;
 use std::collections::BTreeMap;
@@ -21,6 +21,7 @@ struct Agent {
     sockets: BTreeMap<String, OwnedFd>,
     client: Option<Client>,
     stacks: Vec<Stack>,
+    feed: u32,
 }
 
 /// Reads lines and answers each with one, until the test hangs up.
@@ -77,6 +78,23 @@ impl Agent {
                 let (local, remote) = (at(local), at(remote));
                 return Ok(self.steer(name, Entry::Flow { protocol: number(protocol), local, remote, vlan: None }));
             }
+            ["join", name, group, on] => {
+                let (group, on) = (group.parse().expect("an address"), on.parse().expect("an address"));
+                rustix::net::sockopt::set_ip_add_membership(self.socket(name), &group, &on)?;
+            }
+            ["feed", "notices"] => return Ok(self.last_verdict()),
+            ["feed", interface] => {
+                let opened = self.client().and_then(|client| client.open_feed(interface, ""));
+                return Ok(said(opened.map(|feed| self.feed = feed.facts.feed)));
+            }
+            ["copy", name, kind, local, verdict] => {
+                let entry = match *kind {
+                    "group" => Entry::Multicast { group: at(local), source: None, vlan: None },
+                    _ => Entry::Listener { protocol: Protocol::Udp, local: at(local), vlan: None },
+                };
+                let verdict = if *verdict == "drop" { Verdict::Drop } else { Verdict::Pass };
+                return Ok(self.copy(name, entry, verdict));
+            }
             ["hand", name, local, remote, bytes] => {
                 let length = bytes.parse().expect("a number");
                 return self.hand_over(name, record(at(local), at(remote), length));
@@ -107,6 +125,28 @@ impl Agent {
         let stack = self.stacks.last().expect("one is open").facts.id;
         let twin = self.socket(name).try_clone().expect("it can");
         said(self.client().and_then(|client| client.steer(stack, entry, twin.as_fd())))
+    }
+
+    /// The verdict in force; without a socket if the name is "-".
+    fn copy(&mut self, name: &str, entry: Entry, verdict: Verdict) -> String {
+        let twin = (name != "-").then(|| self.socket(name).try_clone().expect("it can"));
+        let feed = self.feed;
+        let twin = twin.as_ref().map(AsFd::as_fd);
+        match self.client().and_then(|client| client.steer_feed(feed, entry, verdict, twin)) {
+            Ok((verdict, _)) => verdict.to_string(),
+            Err(error) => said(Err(error)),
+        }
+    }
+
+    /// What the newest unread notice says of the verdict.
+    fn last_verdict(&mut self) -> String {
+        let mut last = "nothing".to_owned();
+        while let Ok(Some(notice)) = self.client().and_then(Client::notice) {
+            if let Notice::FeedVerdict(FeedVerdict { verdict, .. }) = notice {
+                last = verdict.map_or_else(|| "removed".to_owned(), |verdict| verdict.to_string());
+            }
+        }
+        last
     }
 
     fn hand_over(&mut self, name: &str, record: HandOver) -> io::Result<String> {

@@ -1,6 +1,7 @@
 //! Ownership of traffic: attacks of permitted users on each other, run as those users.
 
 mod agent;
+mod feeds;
 mod hand_overs;
 mod place;
 
