@@ -6,7 +6,6 @@ use sidestep::engine::{Mode, Reason};
 use sidestep::idle::IdleStrategy;
 use sidestep::ring::flow::{Entry, EntryId, EntryPath, Flow, FlowOptions, Protocol, Verdict};
 use sidestep_lab::{Host, Lab, Options, Side};
-use sidestep_sys::process::die_with_parent;
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::fs;
@@ -281,7 +280,8 @@ fn a_slow_reader_knows_exactly_what_it_lost() {
         assert!(told <= flow.statistics().lost());
     }
     let seen = |flow: &Flow| flow.statistics().packets() + flow.statistics().lost();
-    assert_eq!(seen(&fast), seen(&slow), "what the device delivered");
+    let (one, other) = (fast.statistics(), slow.statistics());
+    assert_eq!(seen(&fast), seen(&slow), "what the device delivered: {one:?} {other:?}");
     assert!(seen(&slow) <= u64::from(sender.next) && slow.statistics().lost() > 0, "{:?}", slow.statistics());
 }
 
@@ -388,7 +388,6 @@ fn tail_prints_packets_and_a_summary() {
         "--lines",
     ]);
     command.env("SIDESTEP_CONTROL", place.socket());
-    die_with_parent(&mut command);
     let mut child = place.host().within(|| Ok(command.spawn().unwrap())).unwrap();
     let mut first = [0; 1];
     let mut told = child.stderr.take().expect("it is piped");

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// The most entries of a flow: each has a kernel socket that is looked at in turn without rings.
+/// The most entries of a flow: each may have a kernel socket, and these are looked at in turn without rings.
 pub(super) const ENTRIES_MAX: usize = 1024;
 
 /// The owner's end.
@@ -113,6 +113,11 @@ impl Link {
         state.entries.insert(number, wanted);
     }
 
+    /// The number of entries.
+    pub(super) fn count(&self) -> usize {
+        self.shared.board().paths.len()
+    }
+
     /// Removes an entry; waits for control.
     pub(super) fn remove(&self, number: u32) {
         let mut state = self.shared.state();
@@ -133,9 +138,9 @@ impl Link {
 
     /// Takes the news, and tells for each entry whether rings carry it.
     pub(super) fn take_news(&self, mut is_carried: impl FnMut(u32, bool)) -> News {
-        // Full or empty, it is awake.
-        let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
         let mut board = self.shared.board();
+        // Under the lock, as it is written: what is rung for is taken.
+        let _ = rustix::io::read(&self.shared.bell, &mut [0; 8]);
         self.shared.has_news.store(false, Ordering::Release);
         board.paths.iter().for_each(|(number, path)| is_carried(*number, path.is_ring()));
         std::mem::take(&mut board.news)
@@ -188,7 +193,8 @@ impl Shared {
     }
 
     fn post(&self, change: impl FnOnce(&mut Board)) {
-        change(&mut self.board());
+        let mut board = self.board();
+        change(&mut board);
         self.has_news.store(true, Ordering::Release);
         // Full is awake.
         let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());

@@ -164,7 +164,8 @@ impl Flow {
         // The kernel may have to choose the port.
         let checked = SocketAddr::new(local.ip(), local.port().max(1));
         let number = self.next_number(&entry(checked))?;
-        let twin = Twin::bind(number, local, &self.options)?;
+        let index = index_of(&self.options.interface)?;
+        let twin = Twin::bind(number, local, index, &self.options)?;
         self.add(entry(twin.local()).canonical(), verdict, Some(twin))
     }
 
@@ -322,9 +323,8 @@ impl Flow {
             self.retired = Some((rings, is_silent.then(|| Instant::now() + RINGS_OUTLIVE_CONTROL)));
         }
         if let Some(rings) = news.opened {
-            if self.buffer.len() < rings.message_bytes_max() && self.stashed.is_none() {
-                self.buffer.resize(rings.message_bytes_max(), 0);
-            }
+            // What is stashed in it stays.
+            self.buffer.resize(self.buffer.len().max(rings.message_bytes_max()), 0);
             self.rings = Some(*rings);
         }
         self.sleep = None;
@@ -334,8 +334,8 @@ impl Flow {
         if let Some(fault) = entry.fault() {
             return Err(Problem::usage(format!("cannot receive {entry}"), fault));
         }
-        if self.twins.len() >= ENTRIES_MAX {
-            let why = format!("a flow has at most {ENTRIES_MAX} groups and ports");
+        if self.link.count() >= ENTRIES_MAX {
+            let why = format!("a flow has at most {ENTRIES_MAX} entries");
             return Err(Problem::failed(format!("cannot receive {entry}"), why).next("open another flow"));
         }
         Ok(self.last_entry + 1)

@@ -210,3 +210,25 @@ fn wrong_entries_are_refused_with_a_reason() {
     assert_eq!(flow.path(tap), EntryPath::Nothing { reason: Reason::NotWanted, detail: String::new() });
     assert!(Flow::open(&FlowOptions::on("no-such-if")).is_err());
 }
+
+#[test]
+fn entries_are_limited_and_room_is_made_by_leaving() {
+    let mut flow = Flow::open(&options()).unwrap();
+    let entry = |port| Entry::Listener { protocol: Protocol::Tcp, local: ([198, 18, 0, 1], port).into(), vlan: None };
+    let ids: Vec<_> = (1..=ENTRIES_MAX as u16).map(|port| flow.tap(entry(port), Verdict::Pass).unwrap()).collect();
+    let refused = flow.tap(entry(5000), Verdict::Pass).unwrap_err().to_string();
+    assert!(refused.contains("at most 1024 entries"), "{refused}");
+    flow.leave(ids[0]);
+    assert!(flow.tap(entry(5000), Verdict::Pass).is_ok());
+}
+
+#[test]
+fn news_wake_a_sleeper_once() {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut flow = Flow::open(&options()).unwrap();
+    flow.bind("127.0.0.1:0".parse().unwrap(), Verdict::Pass).unwrap();
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    assert!(flow.request_wakeup());
+    let descriptor = flow.wakeup_fd().unwrap();
+    assert_eq!(poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&now)), Ok(0), "the news are taken");
+}

@@ -5,6 +5,7 @@ use crate::fallback::udp::Twin as Socket;
 use crate::options::UdpOptions;
 use sidestep_sys::Problem;
 use sidestep_sys::drop_filter::{self, Owner};
+use sidestep_sys::socket::bind_to_interface;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -44,10 +45,11 @@ impl Twin {
         Ok(Self { number, socket, local: group, is_carried: false })
     }
 
-    /// A port of this host.
-    pub(super) fn bind(number: u32, local: SocketAddr, options: &FlowOptions) -> Result<Self, Problem> {
+    /// A port of this host, for what comes by the interface: a ring carries nothing else.
+    pub(super) fn bind(number: u32, local: SocketAddr, index: u32, options: &FlowOptions) -> Result<Self, Problem> {
         let failed = |error: &io::Error| cannot(&format!("bind {local}"), error);
         let socket = Socket::bind(local, &of_socket(false, options)).map_err(|error| failed(&error))?;
+        bind_to_interface(socket.as_fd(), index).map_err(|error| failed(&error))?;
         let local = socket.local().map_err(|error| failed(&error))?;
         Ok(Self { number, socket, local, is_carried: false })
     }
