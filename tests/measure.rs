@@ -154,7 +154,8 @@ fn events_of_the_kernel_are_measured_one_way() {
             let row = row.unwrap_or_else(|| panic!("{source} {path}: {refused:?}"));
             let measure = if path.starts_with("publish") { "per_message" } else { "one_way" };
             assert_eq!((row["measure"].as_str(), row["transport"].as_str()), (Some(measure), Some(source)));
-            assert_eq!(row["lost"], 0, "{row}");
+            // A socket overflows where its reader is held up for long; a ring of 4096 events at this interval does not.
+            assert!(row["lost"] == 0 || !path.starts_with("bpf-ring"), "{row}");
         }
         assert_eq!(document["published"][0]["unit"], "cycles");
     }
