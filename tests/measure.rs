@@ -121,6 +121,47 @@ fn rings_are_measured_beside_the_floor_and_what_blocks() {
 }
 
 #[test]
+fn events_of_the_kernel_are_measured_one_way() {
+    let _turn = my_turn();
+    if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {
+        return; // That this is refused, the test above has seen.
+    }
+    let unknown = run(&["bench", "ring", "--source", "dtrace"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("choose from: timer, xdp, module"), "{}", unknown.stderr);
+    if !std::path::Path::new("/dev/sidestep-ring").exists() {
+        let absent = run(&["bench", "ring", "--source", "module"]);
+        assert_ne!(absent.code, 0);
+        assert!(absent.stderr.contains("kernel/README.md"), "{}", absent.stderr);
+    }
+    if !sidestep_sys::process::is_root() {
+        let refused = run(&["bench", "ring", "--source", "timer"]);
+        assert!(refused.code != 0 && refused.stderr.contains("run as root"), "{}", refused.stderr);
+        println!("skipped: needs root");
+        return;
+    }
+    for (source, paths) in [
+        ("timer", &["bpf-ring", "bpf-ring-awake", "bpf-ring-doorbell", "bpf-ringbuf-epoll", "publish-ring"][..]),
+        ("xdp", &["bpf-ring", "bpf-ring-two-readers-awake", "recv-block", "recv-poll-awake", "recv-spin"]),
+    ] {
+        let how = ["bench", "ring", "--source", source, "--interval", "200us", "--duration", "60ms", "--json", "-"];
+        let finished = run(&how);
+        assert_eq!(finished.code, 0, "{}", finished.stderr);
+        let document = finished.json();
+        let refused = document["unavailable"].as_array().expect("a list");
+        for path in paths {
+            let row = rows(&document).iter().find(|row| row["path"] == *path);
+            let row = row.unwrap_or_else(|| panic!("{source} {path}: {refused:?}"));
+            let measure = if path.starts_with("publish") { "per_message" } else { "one_way" };
+            assert_eq!((row["measure"].as_str(), row["transport"].as_str()), (Some(measure), Some(source)));
+            // A socket overflows where its reader is held up for long; a ring of 4096 events at this interval does not.
+            assert!(row["lost"] == 0 || !path.starts_with("bpf-ring"), "{row}");
+        }
+        assert_eq!(document["published"][0]["unit"], "cycles");
+    }
+}
+
+#[test]
 fn paced_messages_count_from_when_they_were_due() {
     let _turn = my_turn();
     if std::thread::available_parallelism().map_or(1, |cpus| cpus.get()) < 2 {

@@ -59,8 +59,9 @@ Examples:
   sidestep bench ring --source xdp --paths bpf-ring,recv-block --interval 1ms
   sidestep bench ring --source module
 
-A source needs root. Its events are stamped in the kernel; the time until a reader has them is measured, one way, where
-CPUs may halt and, under names that end in -awake, with CPUs kept awake.";
+A source needs root. Its events are stamped in the kernel; measured is the time until
+a reader has them, one way: where CPUs may halt, and with CPUs kept awake under names
+that end in -awake.";
 
 /// The place of a measurement, and its conditions.
 #[derive(Debug, Args)]

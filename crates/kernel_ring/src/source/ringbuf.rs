@@ -2,6 +2,7 @@
 
 use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
 use sidestep_sys::Problem;
+use std::io;
 use std::time::Duration;
 
 /// A reader of a BPF ring buffer. There is one reader of a buffer at a time: it tells the kernel how far it has come.
@@ -28,15 +29,13 @@ impl Ringbuf {
     /// Sleeps in epoll_wait(2) until something is there, for at most this time, and passes it on.
     pub fn poll(&self, timeout: Duration) -> Result<(), Problem> {
         let found = self.0.poll_raw(timeout);
+        if found >= 0 {
+            return Ok(());
+        }
         // A signal is no fault: the caller looks again.
-        let is_fault = found < 0 && found != -libc_eintr();
-        if is_fault { Err(failed(std::io::Error::from_raw_os_error(-found))) } else { Ok(()) }
+        let error = io::Error::from_raw_os_error(-found);
+        if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(failed(error)) }
     }
-}
-
-/// EINTR of errno.h on every architecture of Linux.
-fn libc_eintr() -> i32 {
-    4
 }
 
 fn failed(why: impl std::fmt::Display) -> Problem {
