@@ -18,7 +18,7 @@ use std::thread::JoinHandle;
 
 /// What a test has control say or do.
 enum Order {
-    Tell(Reply),
+    Tell(Box<Reply>),
     HangUp,
 }
 
@@ -87,7 +87,7 @@ fn serve_one<'a>(
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     loop {
         match inbox.try_recv() {
-            Ok(Order::Tell(body)) => channel.send(&Numbered { number: 0, body }, &[]).unwrap(),
+            Ok(Order::Tell(body)) => channel.send(&Numbered { number: 0, body: *body }, &[]).unwrap(),
             Ok(Order::HangUp) => return,
             Err(_) => {}
         }
@@ -198,7 +198,7 @@ fn a_revoked_feed_and_a_changed_verdict_are_told() {
     let id = port(&mut flow);
     let entry = Entry::Listener { protocol: Protocol::Udp, local: flow.local(id).unwrap(), vlan: None };
     let told = |verdict, reason: &str| {
-        Order::Tell(Reply::FeedVerdict(FeedVerdict { feed: 1, entry, verdict, reason: Some(reason.into()) }))
+        Order::Tell(Box::new(Reply::FeedVerdict(FeedVerdict { feed: 1, entry, verdict, reason: Some(reason.into()) })))
     };
     control.order(told(Some(Verdict::Pass), "another socket"));
     until(
@@ -215,7 +215,7 @@ fn a_revoked_feed_and_a_changed_verdict_are_told() {
     UdpSocket::bind("127.0.0.1:0").unwrap().send_to(b"by the kernel", flow.local(id).unwrap()).unwrap();
     assert_eq!(next(&mut flow), b"by the kernel");
     let refusal = Refusal::new(Code::Revoked, "the feed on lo", "its interface is gone");
-    control.order(Order::Tell(Reply::FeedRevoked(FeedRevoked { feed: 1, refusal })));
+    control.order(Order::Tell(Box::new(Reply::FeedRevoked(FeedRevoked { feed: 1, refusal }))));
     until("the feed is revoked", &mut flow, |flow| flow.refusal().is_some());
     assert_eq!(flow.refusal().map(|(reason, _)| reason), Some(Reason::Revoked));
 }

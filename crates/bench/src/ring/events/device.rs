@@ -51,6 +51,7 @@ impl Device {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "the form of map_err")]
 fn cannot_open(error: io::Error) -> Problem {
     let problem = Problem::failed(format!("cannot open {DEVICE}"), &error);
     match error.kind() {

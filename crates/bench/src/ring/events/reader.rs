@@ -127,7 +127,7 @@ mod tests {
         let found = read_of(vec![5, 6, 9, 10], Duration::ZERO).unwrap();
         assert_eq!((found.messages, found.lost, found.slice.p50()), (4, 2, 1000.0));
         for numbers in [vec![5, 5], vec![5, 4]] {
-            let problem = read_of(numbers, Duration::ZERO).err().expect("it is noticed").to_string();
+            let problem = read_of(numbers, Duration::ZERO).map(drop).expect_err("it is noticed").to_string();
             assert!(problem.contains("came after event 5"), "{problem}");
         }
     }

@@ -101,9 +101,9 @@ impl<const SLEEPS: bool> Reader for RingbufReader<SLEEPS> {
             return Ok(Some(seen));
         }
         if SLEEPS {
-            self.ringbuf.poll(SLEEP_MAX)?
+            self.ringbuf.poll(SLEEP_MAX)?;
         } else {
-            self.ringbuf.consume()?
+            self.ringbuf.consume()?;
         }
         Ok(self.seen.borrow_mut().pop_front())
     }

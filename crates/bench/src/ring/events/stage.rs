@@ -28,7 +28,7 @@ const BUFFER_BYTES: usize = 2048;
 /// The source of the events.
 enum Events {
     Timer(Source),
-    Datagrams(Source, Wire),
+    Datagrams(Source, Box<Wire>),
     Module(Device),
 }
 
@@ -50,7 +50,7 @@ impl Stage {
             Origin::Timer => Events::Timer(Source::load(source::Origin::Timer)?),
             Origin::Xdp => {
                 let source = Source::load(source::Origin::Datagrams { port: PORT })?;
-                let wire = Wire::up(&source.xdp_program()?)?;
+                let wire = Box::new(Wire::up(&source.xdp_program()?)?);
                 Events::Datagrams(source, wire)
             }
             Origin::Module => Events::Module(Device::open(interval)?),
