@@ -95,14 +95,14 @@ INLINE int begin_with(struct ring_state *state)
 	int turn;
 
 	for (turn = 0; turn < BUSY_TURNS_MAX; turn++)
-		if (!__sync_lock_test_and_set(&state->busy, 1))
+		if (!__sync_lock_test_and_set(&state->busy, (__u64)1))
 			return 1;
 	return 0;
 }
 
 INLINE void end_with(struct ring_state *state)
 {
-	__sync_lock_test_and_set(&state->busy, 0);
+	SIDESTEP_RING_STORE_RELEASE(&state->busy, 0);
 }
 
 /* Wakes the readers that sleep. To be called after the packet is published: the swap is a full barrier. */

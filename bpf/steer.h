@@ -108,8 +108,7 @@ struct feed {
 /* The writer's side of a ring, which no process can map. */
 struct ring_state {
 	struct sidestep_ring_producer producer;
-	__u32 busy; /* 1 while a program writes the ring */
-	__u32 zero;
+	__u64 busy; /* 1 while a program writes the ring */
 	__u64 reserved;
 };
 
