@@ -179,8 +179,11 @@ pub(super) fn load(code: &[Instruction]) -> Result<OwnedFd, (io::Error, String)>
     })
 }
 
-/// Runs a program once on a frame that came by the first queue of an interface, and carries its outcome out.
-pub(super) fn run_live(program: &OwnedFd, interface: u32, frame: &[u8]) -> io::Result<()> {
+/// The most frames of a batch (`TEST_XDP_MAX_BATCH` is 256): half of a veth's queue.
+const LIVE_BATCH_MAX: u32 = 128;
+
+/// Runs a program so many times on a frame that came by the first queue of an interface, and carries its outcome out.
+pub(super) fn run_live(program: &OwnedFd, interface: u32, frame: &[u8], repeat: u32) -> io::Result<()> {
     let bytes = u32::try_from(frame.len()).map_err(io::Error::other)?;
     let context = Context { data: 0, data_end: bytes, data_meta: 0, interface, queue: 0, egress: 0 };
     let attributes = TestRun {
@@ -190,7 +193,7 @@ pub(super) fn run_live(program: &OwnedFd, interface: u32, frame: &[u8]) -> io::R
         data_out_bytes: 0,
         data: frame.as_ptr() as u64,
         data_out: 0,
-        repeat: 1,
+        repeat,
         duration: 0,
         context_bytes: size_of::<Context>() as u32,
         context_out_bytes: 0,
@@ -198,7 +201,7 @@ pub(super) fn run_live(program: &OwnedFd, interface: u32, frame: &[u8]) -> io::R
         context_out: 0,
         flags: BPF_F_TEST_XDP_LIVE_FRAMES,
         cpu: 0,
-        batch: 1,
+        batch: repeat.clamp(1, LIVE_BATCH_MAX),
         padding: 0,
     };
     let attributes = std::cell::UnsafeCell::new(attributes);

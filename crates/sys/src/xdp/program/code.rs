@@ -34,6 +34,7 @@ const EXIT: u8 = 0x95;
 const PSEUDO_MAP_FD: u8 = 1;
 const BPF_FUNC_REDIRECT_MAP: i32 = 51;
 const XDP_PASS: i32 = 2;
+const XDP_TX: i32 = 3;
 
 /// Fields of `struct xdp_md`.
 const DATA: i16 = 0;
@@ -60,6 +61,11 @@ fn network_order(value: u16) -> i32 {
 /// `return XDP_PASS`
 pub(super) fn pass() -> Vec<Instruction> {
     vec![instruction(MOVE, 0, 0, 0, XDP_PASS), instruction(EXIT, 0, 0, 0, 0)]
+}
+
+/// `return XDP_TX`.
+pub(super) fn transmit() -> Vec<Instruction> {
+    vec![instruction(MOVE, 0, 0, 0, XDP_TX), instruction(EXIT, 0, 0, 0, 0)]
 }
 
 /// `return bpf_redirect_map(&sockets, ctx->rx_queue_index, XDP_PASS)` for frames that pass the filter. Frames of a

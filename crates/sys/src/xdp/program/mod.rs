@@ -7,7 +7,7 @@ mod bpf;
 mod code;
 mod inject;
 
-pub use inject::{INJECTED_BYTES_MAX, Injector};
+pub use inject::{Flood, INJECTED_BYTES_MAX, Injector};
 
 use super::device::device;
 use super::errno::explain;
