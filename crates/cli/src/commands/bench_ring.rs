@@ -43,7 +43,9 @@ fn setting(kind: ClockKind, cpus: Option<Cpus>) -> Result<Setting, Problem> {
 /// Measures the events of a source in the kernel.
 fn of_events(args: BenchRing) -> Result<u8, Problem> {
     let origin = args.source.as_deref().unwrap_or_default().parse()?;
-    let duration = args.samples.map_or(args.duration, |samples| args.interval.saturating_mul(samples));
+    // A twentieth more: an event that is late is not made up for.
+    let of_samples = |samples: u32| args.interval.saturating_mul(samples).saturating_mul(21) / 20;
+    let duration = args.samples.map_or(args.duration, of_samples);
     let request = events::Request { origin, paths: args.paths, interval: args.interval, duration };
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     write_outcome(events::run(&setting(args.clock, args.cpus)?, &request, &mut Bar::new())?, &outputs)
