@@ -186,27 +186,84 @@ __attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct
 	return is_there;
 }
 
-/* Finds the feeds of a packet. As with owners, frames to others' addresses and packets that are forwarded have none. */
-INLINE const struct feed_set *find_feeds(struct xdp_md *context, const struct config *settings,
-					 const struct frame *frame)
+/* The feeds that get a copy of a packet. Unlike owners, where the most specific entry wins, all entries that match count: a
+ * copy takes nothing away from others. */
+struct copies {
+	__u64 feeds;
+	__u32 passes; /* an entry that matches does not have the packet for itself */
+};
+
+INLINE void add_set(struct copies *copies, const struct feed_set *set)
 {
-	const struct feed_set *found = 0;
-	int any_address = 0;
+	if (set) {
+		copies->feeds |= set->feeds;
+		copies->passes |= !set->drops;
+	}
+}
+
+/* The entries of one source or of any, and of the frame's VLAN or of any. */
+INLINE void add_groups(struct copies *copies, const struct flow_key *flow, __u8 none)
+{
+	struct group_key key = { .port = flow->local_port, .family = flow->family };
+	int of_any_source, of_any_vlan;
+
+	__builtin_memcpy(key.group, flow->local, ADDRESS_BYTES);
+	for (of_any_source = !!(none & NONE_WITH_SOURCE); of_any_source < 2; of_any_source++) {
+		if (of_any_source)
+			__builtin_memset(key.source, 0, ADDRESS_BYTES);
+		else
+			__builtin_memcpy(key.source, flow->remote, ADDRESS_BYTES);
+		for (of_any_vlan = 0; of_any_vlan < 2; of_any_vlan++) {
+			if (of_any_vlan && none & NONE_OF_ANY_VLAN)
+				break;
+			key.outer_vlan = of_any_vlan ? VLAN_ANY : flow->outer_vlan;
+			key.inner_vlan = of_any_vlan ? 0 : flow->inner_vlan;
+			add_set(copies, lookup(&ring_groups, &key));
+		}
+	}
+}
+
+/* The entries of one address of this host or of any, and of the frame's VLAN or of any. */
+INLINE void add_listeners(struct copies *copies, const struct flow_key *flow, __u8 none, int of_any_address)
+{
+	struct listener_key key = { .local_port = flow->local_port, .protocol = flow->protocol, .family = flow->family };
+	int of_any_vlan;
+
+	if (!of_any_address)
+		__builtin_memcpy(key.local, flow->local, ADDRESS_BYTES);
+	for (of_any_vlan = 0; of_any_vlan < 2; of_any_vlan++) {
+		if (of_any_vlan && none & NONE_OF_ANY_VLAN)
+			break;
+		key.outer_vlan = of_any_vlan ? VLAN_ANY : flow->outer_vlan;
+		key.inner_vlan = of_any_vlan ? 0 : flow->inner_vlan;
+		add_set(copies, lookup(&ring_listeners, &key));
+	}
+}
+
+/* As with owners, frames to others' addresses have no feeds, and packets that are forwarded none of any address. */
+INLINE void find_feeds(struct xdp_md *context, const struct config *settings, const struct frame *frame,
+		       struct copies *copies)
+{
+	struct copies of_any = { 0 };
 
 	if (is_multicast(&frame->key)) {
-		if (settings->none & NONE_IN_RING_GROUPS || frame->key.protocol != IPPROTO_UDP ||
-		    !is_mac_of_group(frame->destination, &frame->key))
-			return 0;
-		return find_group(&ring_groups, &frame->key, settings->none);
+		if (!(settings->none & NONE_IN_RING_GROUPS) && frame->key.protocol == IPPROTO_UDP &&
+		    is_mac_of_group(frame->destination, &frame->key))
+			add_groups(copies, &frame->key, settings->none);
+		return;
 	}
 	if (!is_mac_of_host(frame->destination, settings))
-		return 0;
+		return;
 	if (!(settings->none & NONE_IN_RING_FLOWS))
-		found = lookup(&ring_flows, &frame->key);
-	if (found || settings->none & NONE_IN_RING_LISTENERS)
-		return found;
-	found = find_listener(&ring_listeners, &frame->key, settings->none, &any_address);
-	return found && any_address && is_forwarded(context, &frame->key) ? 0 : found;
+		add_set(copies, lookup(&ring_flows, &frame->key));
+	if (settings->none & NONE_IN_RING_LISTENERS)
+		return;
+	add_listeners(copies, &frame->key, settings->none, 0);
+	add_listeners(&of_any, &frame->key, settings->none, 1);
+	if (of_any.feeds && !is_forwarded(context, &frame->key)) {
+		copies->feeds |= of_any.feeds;
+		copies->passes |= of_any.passes;
+	}
 }
 
 /* Control decides who else would lose a packet: without control nobody does. */
@@ -223,7 +280,7 @@ INLINE int is_control_fresh(const struct config *settings)
 /* Copies a packet to its feeds; returns whether nobody else is to have it. */
 INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, const struct frame *frame)
 {
-	const struct feed_set *set;
+	struct copies copies = { 0 };
 	int turn, is_everywhere = 1;
 	struct packet packet;
 	__u16 header_bytes;
@@ -232,8 +289,8 @@ INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, 
 
 	if (frame->is_fragment)
 		return 0;
-	set = find_feeds(context, settings, frame);
-	if (!set || !set->feeds)
+	find_feeds(context, settings, frame, &copies);
+	if (!copies.feeds)
 		return 0;
 	header_bytes = frame->transport_at - frame->packet_at + frame->header_bytes;
 	packet = (struct packet){
@@ -248,13 +305,13 @@ INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, 
 		.at = frame->packet_at,
 		.bytes = frame->packet_bytes,
 	};
-	feeds_left = set->feeds;
-	for (turn = 0; turn < FEEDS_OF_ENTRY_MAX && feeds_left; turn++) {
+	feeds_left = copies.feeds;
+	for (turn = 0; turn < FEEDS_MAX && feeds_left; turn++) {
 		feed = lowest_bit(feeds_left);
 		feeds_left &= feeds_left - 1;
 		is_everywhere &= sidestep_copy(context, &packet, feed);
 	}
-	return is_everywhere && set->drops && is_control_fresh(settings);
+	return is_everywhere && !copies.passes && is_control_fresh(settings);
 }
 
 #endif

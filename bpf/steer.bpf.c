@@ -102,7 +102,7 @@ INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
 }
 
 /* The most specific entry wins, as among the kernel's sockets: address before VLAN before neither. */
-INLINE const void *find_listener(const void *table, const struct flow_key *flow, __u8 none, int *any_address)
+INLINE const struct owner *find_listener(const struct flow_key *flow, __u8 none, int *any_address)
 {
 	struct listener_key key = {
 		.local_port = flow->local_port,
@@ -111,33 +111,33 @@ INLINE const void *find_listener(const void *table, const struct flow_key *flow,
 		.protocol = flow->protocol,
 		.family = flow->family,
 	};
-	const void *found;
+	const struct owner *owner;
 
 	__builtin_memcpy(key.local, flow->local, ADDRESS_BYTES);
-	found = lookup(table, &key);
-	if (found)
-		return found;
+	owner = lookup(&listeners, &key);
+	if (owner)
+		return owner;
 	if (!(none & NONE_OF_ANY_VLAN)) {
 		key.outer_vlan = VLAN_ANY;
 		key.inner_vlan = 0;
-		found = lookup(table, &key);
-		if (found)
-			return found;
+		owner = lookup(&listeners, &key);
+		if (owner)
+			return owner;
 		key.outer_vlan = flow->outer_vlan;
 		key.inner_vlan = flow->inner_vlan;
 	}
 	*any_address = 1;
 	__builtin_memset(key.local, 0, ADDRESS_BYTES);
-	found = lookup(table, &key);
-	if (found || none & NONE_OF_ANY_VLAN)
-		return found;
+	owner = lookup(&listeners, &key);
+	if (owner || none & NONE_OF_ANY_VLAN)
+		return owner;
 	key.outer_vlan = VLAN_ANY;
 	key.inner_vlan = 0;
-	return lookup(table, &key);
+	return lookup(&listeners, &key);
 }
 
 /* The channel with its source before the group from any source (RFC 4607). */
-INLINE const void *find_group(const void *table, const struct flow_key *flow, __u8 none)
+INLINE const struct owner *find_group(const struct flow_key *flow, __u8 none)
 {
 	struct group_key key = {
 		.port = flow->local_port,
@@ -145,31 +145,31 @@ INLINE const void *find_group(const void *table, const struct flow_key *flow, __
 		.inner_vlan = flow->inner_vlan,
 		.family = flow->family,
 	};
-	const void *found;
+	const struct owner *owner;
 
 	__builtin_memcpy(key.group, flow->local, ADDRESS_BYTES);
 	if (!(none & NONE_WITH_SOURCE)) {
 		__builtin_memcpy(key.source, flow->remote, ADDRESS_BYTES);
-		found = lookup(table, &key);
-		if (found)
-			return found;
+		owner = lookup(&groups, &key);
+		if (owner)
+			return owner;
 		if (!(none & NONE_OF_ANY_VLAN)) {
 			key.outer_vlan = VLAN_ANY;
 			key.inner_vlan = 0;
-			found = lookup(table, &key);
-			if (found)
-				return found;
+			owner = lookup(&groups, &key);
+			if (owner)
+				return owner;
 			key.outer_vlan = flow->outer_vlan;
 			key.inner_vlan = flow->inner_vlan;
 		}
 		__builtin_memset(key.source, 0, ADDRESS_BYTES);
 	}
-	found = lookup(table, &key);
-	if (found || none & NONE_OF_ANY_VLAN)
-		return found;
+	owner = lookup(&groups, &key);
+	if (owner || none & NONE_OF_ANY_VLAN)
+		return owner;
 	key.outer_vlan = VLAN_ANY;
 	key.inner_vlan = 0;
-	return lookup(table, &key);
+	return lookup(&groups, &key);
 }
 
 /* Returns whether the kernel has a socket for the segment. If a stack has connections on the same port: a listener gets
@@ -265,7 +265,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 			return PASS_FOREIGN_MAC;
 		if (frame->key.protocol != IPPROTO_UDP)
 			return PASS_NO_GROUP;
-		found = find_group(&groups, &frame->key, settings->none);
+		found = find_group(&frame->key, settings->none);
 		if (!found)
 			return PASS_NO_GROUP;
 		*owner = *found;
@@ -283,7 +283,7 @@ INLINE int find_owner(struct xdp_md *context, const struct frame *frame, const s
 		*owner = *found;
 		return UNLIKELY(owner->stack & SHARED) ? share(context, frame, owner) : REDIRECT_FLOW;
 	}
-	found = find_listener(&listeners, &frame->key, settings->none, &any_address);
+	found = find_listener(&frame->key, settings->none, &any_address);
 	if (!found)
 		return PASS_NO_ENTRY;
 	if (any_address && is_forwarded(context, &frame->key))

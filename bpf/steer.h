@@ -34,7 +34,6 @@
 
 #define FEEDS_MAX 64           /* bits of a set; a host has fewer cores to read them */
 #define FEED_CELLS 16384       /* of one ring: 1 MiB, some 700 packets of 1,500 bytes, 5,400 of 100; it fits an L2 cache */
-#define FEEDS_OF_ENTRY_MAX 8   /* copies of one packet: users that receive the same group */
 #define DOORBELLS_MAX 16       /* of one feed: each is looked at for every packet */
 #define RING_FLOWS_MAX 4096    /* taps on connections */
 #define RING_LISTENERS_MAX 1024
@@ -92,8 +91,8 @@ struct owner {
 
 /* The value of ring_flows, ring_listeners and ring_groups. */
 struct feed_set {
-	__u64 feeds; /* bit n: feed n gets a copy; at most FEEDS_OF_ENTRY_MAX */
-	__u32 drops; /* 1: nobody else gets the packet, as long as control's heartbeat is fresh */
+	__u64 feeds; /* bit n: feed n gets a copy */
+	__u32 drops; /* 1: nobody else gets the packet, if all entries that match say so and control's heartbeat is fresh */
 	__u32 zero;
 };
 

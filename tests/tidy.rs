@@ -20,7 +20,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("socket", &["sys", "wire", "ring", "frame", "stack", "control_api"]),
     ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
     ("fix", &["sys", "socket"]),
-    ("control", &["sys", "wire", "control_api", "xdp_steering"]),
+    ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
     ("lab", &["sys"]),

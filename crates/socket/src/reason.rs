@@ -46,7 +46,7 @@ reasons! {
     InterfaceKind "interface_kind" InterfaceKind "frames cannot be built for this kind of interface",
     NoFreeQueue "no_free_queue" QueueBusy "every queue of the interface, or the one asked for, belongs to another program, or there is none of that number",
     NoXdp "no_xdp" Unsupported "the driver or the kernel cannot do AF_XDP, or another XDP program is attached",
-    Refused "refused" Kernel "the control plane refused for another reason; its message says which",
+    Refused "refused" Kernel "the control plane refused it; its message has the reason",
     Revoked "revoked" Revoked "the interface, its program or its queue went away",
     Taken "taken" Taken "another program already receives this port or flow past the kernel",
     GroupTaken "group_taken" Taken "another program already receives this group past the kernel",

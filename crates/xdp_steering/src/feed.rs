@@ -10,9 +10,8 @@ use sidestep_sys::Problem;
 
 use crate::entry::{Key, MapEntry, Table, entry_of};
 use crate::layout::{
-    DOORBELL_RING_BYTES, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FEEDS_OF_ENTRY_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS,
-    NONE_IN_RING_GROUPS, NONE_IN_RING_LISTENERS, QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state,
-    take,
+    DOORBELL_RING_BYTES, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS, NONE_IN_RING_GROUPS,
+    NONE_IN_RING_LISTENERS, QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state, take,
 };
 use crate::stack::{absent_is_fine, monotonic_ns};
 use crate::tables::{Tables, kinds_of};
@@ -152,7 +151,7 @@ impl Tables {
         map.as_fd().try_clone_to_owned().map_err(|error| problem(error.to_string()))
     }
 
-    /// Has packets copied into a feed. A new entry passes them on; one that others have keeps its verdict. A repetition
+    /// Has packets copied into a feed. All entries that match a packet count, not only the most specific one. A new entry passes them on; one that others have keeps its verdict. A repetition
     /// changes nothing.
     pub fn feed_add(&self, feed: FeedId, entry: &MapEntry) -> Result<(), Problem> {
         let what = || format!("cannot copy {entry} into {feed}");
@@ -161,10 +160,6 @@ impl Tables {
             return Err(Problem::failed(what(), "there is no such feed").next("open one"));
         }
         let (feeds, drops) = self.feed_set(entry)?;
-        if (feeds | feed.bit()).count_ones() > FEEDS_OF_ENTRY_MAX {
-            return Err(Problem::failed(what(), format!("{FEEDS_OF_ENTRY_MAX} feeds have it already"))
-                .next("share one of them by its name; sidestep ps lists them"));
-        }
         let table = match entry {
             MapEntry::Flow(_) => NONE_IN_RING_FLOWS,
             MapEntry::Listener(_) => NONE_IN_RING_LISTENERS,

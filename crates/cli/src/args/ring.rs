@@ -41,6 +41,7 @@ flow, groups and ports are read from a kernel socket, and standard error has the
 #[command(after_help = TAIL_AFTER_HELP)]
 pub(crate) struct RingTail {
     /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
+    /// (or --flow with --interface)
     #[arg(required_unless_present = "flow", conflicts_with = "flow")]
     pub(crate) file: Option<PathBuf>,
     /// The ring's number in a BPF map, which has one for each receive queue
@@ -73,7 +74,8 @@ pub(crate) enum RingStart {
 /// The packets to be read.
 #[derive(Debug, Args)]
 pub(crate) struct FlowFlags {
-    /// Print packets: a multicast group, a port of this host, or tcp:ADDRESS:PORT
+    /// Print packets that come to a multicast group, a port of this host, or tcp:ADDRESS:PORT (what this host sends is not
+    /// seen); udp: may stand before
     #[arg(long, value_name = "ADDRESS:PORT", requires = "interface")]
     pub(crate) flow: Option<FlowTarget>,
     /// The interface that the packets come by
@@ -85,7 +87,8 @@ pub(crate) struct FlowFlags {
     /// Only packets of this other end; a tap
     #[arg(long, value_name = "ADDRESS:PORT", requires = "flow")]
     pub(crate) peer: Option<SocketAddr>,
-    /// Take the packets out of the kernel's way, if nobody else on this host receives them
+    /// Take the packets out of the kernel's way while nobody else on this host receives them. That is looked at every second: a
+    /// socket that comes later may miss them so long
     #[arg(long, requires = "flow")]
     pub(crate) drop: bool,
     /// Without a socket and a membership: for root, and for groups that `sidestep control --allow-tap-gid` names. TCP is always tapped

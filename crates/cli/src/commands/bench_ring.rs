@@ -9,6 +9,13 @@ use crate::{exit, signal};
 use sidestep_bench::ring::{self, Contestant, Load, Request, Setting, channels, events, far_process};
 use sidestep_bench::run::this_program;
 use sidestep_sys::Problem;
+use std::time::Duration;
+
+/// Time for each path, unless given.
+const DURATION: Duration = Duration::from_secs(1);
+
+/// Events for each path, unless given: enough for p99.
+const SAMPLES: u32 = 20_000;
 
 pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
     if args.source.is_some() {
@@ -24,8 +31,12 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
             .next("leave one of the two out"));
     }
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
-    let request =
-        Request { sizes: args.sizes, loads, duration: args.duration, ring_bytes: args.room.saturating_mul(1024) };
+    let request = Request {
+        sizes: args.sizes,
+        loads,
+        duration: args.duration.unwrap_or(DURATION),
+        ring_bytes: args.room.saturating_mul(1024),
+    };
     let setting = setting(args.clock, args.cpus)?;
     write_outcome(ring::run(&setting, &request, &contestants, &mut Bar::new())?, &outputs)
 }
@@ -45,7 +56,7 @@ fn of_events(args: BenchRing) -> Result<u8, Problem> {
     let origin = args.source.as_deref().unwrap_or_default().parse()?;
     // A twentieth more: an event that is late is not made up for.
     let of_samples = |samples: u32| args.interval.saturating_mul(samples).saturating_mul(21) / 20;
-    let duration = args.samples.map_or(args.duration, of_samples);
+    let duration = args.samples.map(of_samples).or(args.duration).unwrap_or_else(|| of_samples(SAMPLES));
     let request = events::Request { origin, paths: args.paths, interval: args.interval, duration };
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     write_outcome(events::run(&setting(args.clock, args.cpus)?, &request, &mut Bar::new())?, &outputs)

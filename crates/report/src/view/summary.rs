@@ -114,8 +114,10 @@ fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<Strin
 /// One sentence per size: what streams fastest there, and next to it.
 fn streams(document: &Document) -> Vec<String> {
     let sentence = |group: &Group<'_>| {
-        let best = fastest_stream(&group.rows)?;
-        let others: Vec<&Row> = group.rows.iter().copied().filter(|row| row.path != best.path).collect();
+        // A loop that does nothing is a floor, and no contestant.
+        let rows: Vec<&Row> = group.rows.iter().copied().filter(|row| !row.path.ends_with("-nothing")).collect();
+        let best = fastest_stream(&rows)?;
+        let others: Vec<&Row> = rows.iter().copied().filter(|row| row.path != best.path).collect();
         let say = |row: &Row| Some(format!("{} with {} messages/s", label(row), number::rate(row.rate_achieved?)));
         let next = fastest_stream(&others).and_then(say).map(|next| format!(", then {next}")).unwrap_or_default();
         Some(format!("{}: most is {}{next}.", group.heading, say(best)?))

@@ -33,7 +33,7 @@ pub(super) fn gain(origin: Origin, rows: &[Row]) -> Option<String> {
     Some(format!(
         "{ring} takes 1/{whole:.1} of the median of {block} where CPUs may halt. Of that, with CPUs kept awake, {sleep:.1}x is \
          that its reader does not sleep ({block} against {spin}), {call:.1}x what {spin} does besides waiting ({}), and \
-         {halt:.1}x is the halted CPU ({block}, halting against awake).",
+         {halt:.1}x is the halted CPU ({block}, halting against awake). These are medians of all samples: the ratios have the intervals, and a part near 1 may be none.",
         origin.besides_waiting()
     ))
 }

@@ -29,12 +29,12 @@ pub(super) fn run(args: &RingTail, target: FlowTarget) -> Result<u8, Problem> {
         left: args.count.unwrap_or(u64::MAX),
         seen: 0,
     };
-    tail.say_path();
     if let EntryPath::Nothing { detail, reason } = &tail.path {
         let why = if detail.is_empty() { reason.to_string() } else { detail.clone() };
         return Err(Problem::failed(format!("cannot tap {} on {interface}", target.local), why)
-            .next("as root, or as a member of a group of --allow-tap-gid, beside a running sidestep control"));
+            .next("see that sidestep control runs; taps are for root, and for groups of its --allow-tap-gid"));
     }
+    tail.say_path();
     let stop = signal::stop_flag()?;
     let read = tail.read(&stop);
     let read = match tail.printer.flush() {
@@ -50,6 +50,10 @@ fn add(flow: &mut Flow, flags: &FlowFlags, target: FlowTarget) -> Result<EntryId
     let verdict = if flags.drop { Verdict::Drop } else { Verdict::Pass };
     let is_group = local.ip().is_multicast();
     let is_tap = flags.tap || protocol == Protocol::Tcp;
+    if flags.drop && is_tap {
+        let why = "a tap has no socket that shows whom a drop would deprive, and TCP sends what is dropped again";
+        return Err(Problem::usage("cannot drop what is tapped", why).next("leave --drop away"));
+    }
     if flags.source.is_some() && !is_group {
         return Err(Problem::usage("cannot select a sender", "--source is for groups").next("use --peer with its port"));
     }
@@ -139,7 +143,7 @@ fn summary(statistics: &Statistics) -> String {
         (statistics.by_kernel, "by the kernel"),
         (statistics.bad_checksums, "with wrong checksums, skipped"),
         (statistics.malformed, "malformed, skipped"),
-        (statistics.fallbacks, "changes from rings to the kernel"),
+        (statistics.fallbacks, "times without rings"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
         let _ = write!(text, "; {count} {what}");

@@ -245,7 +245,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             Verdict::Drop => self.decide(interface, &entry, host),
             Verdict::Pass => {
                 let failed = |problem| Refusal::of(Code::Kernel, thing(), &problem);
-                self.pass_feeds(interface, &entry, "another reader of feeds passes it on").map_err(failed)?;
+                self.pass_feeds(interface, &entry, "another reader of a feed wants it to pass").map_err(failed)?;
                 (Verdict::Pass, None)
             }
         };

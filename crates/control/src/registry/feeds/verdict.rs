@@ -176,7 +176,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     fn obstacle(&self, interface: u32, entry: &Entry, receivers: &Receivers, host: &dyn Host) -> Option<String> {
         let wishes = || self.feeds.wishes_meeting(interface, entry);
         if wishes().any(|wish| wish.verdict == Verdict::Pass) {
-            return Some("another reader of feeds passes it on".into());
+            return Some("another reader of a feed wants it to pass".into());
         }
         let on_it = |stack: &&super::super::Stack| stack.facts.index == interface;
         let mut stacks = self.stacks.values().filter(on_it);
