@@ -306,12 +306,12 @@ INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, 
 		.bytes = frame->packet_bytes,
 	};
 	feeds_left = copies.feeds;
-	for (turn = 0; turn < FEEDS_MAX && feeds_left; turn++) {
+	for (turn = 0; turn < COPIES_MAX && feeds_left; turn++) {
 		feed = lowest_bit(feeds_left);
 		feeds_left &= feeds_left - 1;
 		is_everywhere &= sidestep_copy(context, &packet, feed);
 	}
-	return is_everywhere && !copies.passes && is_control_fresh(settings);
+	return is_everywhere && !feeds_left && !copies.passes && is_control_fresh(settings);
 }
 
 #endif

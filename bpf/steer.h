@@ -34,6 +34,7 @@
 
 #define FEEDS_MAX 64           /* bits of a set; a host has fewer cores to read them */
 #define FEED_CELLS 16384       /* of one ring: 1 MiB, some 700 packets of 1,500 bytes, 5,400 of 100; it fits an L2 cache */
+#define COPIES_MAX 16          /* of one packet: the verifier walks each turn of the loop */
 #define DOORBELLS_MAX 16       /* of one feed: each is looked at for every packet */
 #define RING_FLOWS_MAX 4096    /* taps on connections */
 #define RING_LISTENERS_MAX 1024

@@ -140,7 +140,9 @@ int ring_read(const struct ring *ring, struct ring_position *at, void *buffer, u
 		u64 kind = SIDESTEP_RING_WORD_KIND(word);
 		bool is_there = SIDESTEP_RING_WORD_IS_AT(word, at->cell);
 
-		if (is_there && kind == SIDESTEP_RING_KIND_MESSAGE && length <= RING_MESSAGE_BYTES_MAX)
+		/* The word of a record that was overtaken may be bytes of a message: it must not lead beyond the ring. */
+		if (is_there && kind == SIDESTEP_RING_KIND_MESSAGE && length <= ring->message_bytes_max &&
+		    SIDESTEP_RING_CELLS(length) <= ring->cells - (at->cell & (ring->cells - 1)))
 			memcpy(buffer, word_of_cell(ring, at->cell) + 1, length);
 		if (!is_intact(ring, at->cell)) {
 			laps++;

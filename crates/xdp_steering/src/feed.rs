@@ -10,8 +10,9 @@ use sidestep_sys::Problem;
 
 use crate::entry::{Key, MapEntry, Table, entry_of};
 use crate::layout::{
-    DOORBELL_RING_BYTES, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS, NONE_IN_RING_GROUPS,
-    NONE_IN_RING_LISTENERS, QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state, take,
+    COPIES_MAX, DOORBELL_RING_BYTES, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS,
+    NONE_IN_RING_GROUPS, NONE_IN_RING_LISTENERS, QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state,
+    take,
 };
 use crate::stack::{absent_is_fine, monotonic_ns};
 use crate::tables::{Tables, kinds_of};
@@ -160,6 +161,10 @@ impl Tables {
             return Err(Problem::failed(what(), "there is no such feed").next("open one"));
         }
         let (feeds, drops) = self.feed_set(entry)?;
+        if (feeds | feed.bit()).count_ones() > COPIES_MAX {
+            return Err(Problem::failed(what(), format!("{COPIES_MAX} feeds have it already"))
+                .next("share one of them by its name; sidestep ps lists them"));
+        }
         let table = match entry {
             MapEntry::Flow(_) => NONE_IN_RING_FLOWS,
             MapEntry::Listener(_) => NONE_IN_RING_LISTENERS,

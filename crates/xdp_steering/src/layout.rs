@@ -29,6 +29,8 @@ pub(crate) const COUNTERS_MAX: u32 = 64;
 pub const FEEDS_MAX: u32 = 64;
 /// The cells of one ring of a feed: 1 MiB, some 700 packets of 1,500 bytes, or 5,400 of 100.
 pub const FEED_CELLS: u64 = 16_384;
+/// The most feeds that get a copy of one packet.
+pub const COPIES_MAX: u32 = 16;
 /// The most readers of one feed that sleep.
 pub const DOORBELLS_MAX: u32 = 16;
 /// The most entries of feeds, by table: taps on connections, ports, groups.
@@ -344,6 +346,7 @@ mod tests {
         assert_eq!(defined("NONE_IN_RING_GROUPS"), u32::from(NONE_IN_RING_GROUPS));
         assert_eq!(defined("FEEDS_MAX"), FEEDS_MAX);
         assert_eq!(u64::from(defined("FEED_CELLS")), FEED_CELLS);
+        assert_eq!(defined("COPIES_MAX"), COPIES_MAX);
         assert_eq!(defined("DOORBELLS_MAX"), DOORBELLS_MAX);
         assert_eq!(defined("DOORBELL_RING_BYTES"), DOORBELL_RING_BYTES);
         assert_eq!(defined("RING_FLOWS_MAX"), RING_FLOWS_MAX);

@@ -7,7 +7,7 @@ use sidestep::ring::broadcast::{self, Publisher, Start, Subscriber};
 use sidestep::ring::flow::{self, EntryPath, FlowOptions, Packet, QueueStatistics, Statistics, Verdict};
 use sidestep::ring::spsc::{self, Batch, Claim, Consumer, Message, Producer, Resume};
 use sidestep::ring::{
-    Access, Backing, Cell, ClaimError, Deadline, Fault, Flow, Holder, Kind, Loss, Options, Peer, Process,
+    Access, Backing, Cell, ClaimError, Deadline, Doorbell, Fault, Flow, Holder, Kind, Loss, Options, Peer, Process,
 };
 use sidestep::ring::{ReadError, Segment, Side, Stat, WaitError, Waking, layout};
 
@@ -94,4 +94,10 @@ fn between_processes() -> Result<(), Problem> {
     publisher.publish(b"tick").map_err(|error| failed("publish", error))?;
     assert_eq!(late.try_read(&mut [0; 64]), Ok(4));
     Ok(())
+}
+
+/// A reader that sleeps by a descriptor of the kernel's.
+#[allow(dead_code)]
+fn with_doorbell(subscriber: &mut Subscriber, doorbell: Doorbell) {
+    subscriber.set_doorbell(doorbell);
 }

@@ -10,8 +10,8 @@ use sidestep_ring::{Doorbell, Loss, ReadError, Segment, kernel_ring_bytes};
 use sidestep_sys::idle::IdleStrategy;
 use sidestep_testkit::{vm, vm_tests};
 use sidestep_xdp_steering::{
-    AttachMode, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX, Reason,
-    Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
+    AttachMode, COPIES_MAX, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX,
+    Reason, Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
 };
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
@@ -220,7 +220,7 @@ fn every_feed_gets_a_copy() {
     }
     let mut rehearsal = Rehearsal::new(OWN_MAC).unwrap();
     let tables = rehearsal.tables();
-    let all: Vec<Feed> = (0..FEEDS_MAX).map(|_| Feed::new(tables, 1)).collect();
+    let all: Vec<Feed> = (0..=COPIES_MAX).map(|_| Feed::new(tables, 1)).collect();
     tables.feed_remove(all[2].id).unwrap();
     let feeds: Vec<&Feed> = all.iter().filter(|feed| feed.id != all[2].id).collect();
     for feed in &feeds {
@@ -229,6 +229,7 @@ fn every_feed_gets_a_copy() {
     }
     let another = Feed::new(tables, 1);
     assert_eq!(another.id, all[2].id, "its number is free again");
+    assert!(tables.feed_add(another.id, &any_group()).is_err(), "one too many");
     let found = tables.feed_entries().unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(found[0].feeds, feeds.iter().map(|feed| feed.id).collect::<Vec<_>>());
