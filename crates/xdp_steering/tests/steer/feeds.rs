@@ -1,7 +1,6 @@
 //! Feeds: packets copied into rings, beside their receiver or instead of it.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use sidestep_kernel_ring::{RingMap, element_bytes};
@@ -10,15 +9,12 @@ use sidestep_ring::{Doorbell, Loss, ReadError, Segment, kernel_ring_bytes};
 use sidestep_sys::idle::IdleStrategy;
 use sidestep_testkit::{vm, vm_tests};
 use sidestep_xdp_steering::{
-    AttachMode, COPIES_MAX, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX,
-    Reason, Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
+    COPIES_MAX, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FeedId, MapEntry, Protocol, RING_PACKET_BYTES_MAX, Reason,
+    Rehearsal, Tables, Verdict, Vlan, VlanMatch, ring_packet,
 };
 
 use crate::frames::{Frame, OWN_MAC, TCP, UDP};
-use crate::support::{
-    FRAME_BYTES_MAX, Stage, WATCHDOG, can_run, flow, group, ifindex, listener, wait_until, without_forwarding,
-};
-use crate::traffic::Scene;
+use crate::support::{FRAME_BYTES_MAX, Stage, WATCHDOG, can_run, flow, group, listener, without_forwarding};
 
 /// Kernels whose verifiers accept less than this one's.
 static PLAN: vm::Plan = vm::Plan { modules: &["veth"], ..vm::Plan::BARE };
@@ -45,27 +41,27 @@ const LOCAL: &str = "10.0.0.1:5000";
 const REMOTE: &str = "10.0.0.2:6000";
 const GROUP: &str = "239.1.2.3:5000";
 
-fn datagram(more: usize) -> Frame {
+pub(crate) fn datagram(more: usize) -> Frame {
     Frame::new(UDP, REMOTE, GROUP, Vlan::Untagged).longer(more)
 }
 
-fn any_group() -> MapEntry {
+pub(crate) fn any_group() -> MapEntry {
     group(GROUP, None, VlanMatch::Any)
 }
 
 /// A feed, and a reader of one of its rings.
-struct Feed {
-    id: FeedId,
+pub(crate) struct Feed {
+    pub(crate) id: FeedId,
     memory: OwnedFd,
 }
 
 impl Feed {
-    fn new(tables: &Tables, rings: u32) -> Self {
+    pub(crate) fn new(tables: &Tables, rings: u32) -> Self {
         let (id, memory) = tables.feed_create("test", rings).unwrap();
         Self { id, memory }
     }
 
-    fn reader(&self, ring: u32) -> Subscriber {
+    pub(crate) fn reader(&self, ring: u32) -> Subscriber {
         let offset = u64::from(ring) * element_bytes(FEED_CELLS) as u64;
         let memory = self.memory.try_clone().unwrap();
         Segment::foreign(memory, offset, kernel_ring_bytes(FEED_CELLS)).unwrap().subscriber(Start::Oldest).unwrap()
@@ -436,74 +432,4 @@ fn readers_beside_a_fast_writer_get_whole_packets_and_count_the_rest() {
             assert!(read.iter().all(|read| *read > 0), "{read:?}");
         });
     });
-}
-
-/// Through the driver: frames of a flood, all of which the program counts.
-#[test]
-fn a_flood_is_read_or_counted_to_the_last_packet() {
-    if !can_run() {
-        return;
-    }
-    const SENT: u32 = 3_000_000;
-    let scene = Scene::new(AttachMode::Native);
-    let tables = scene.steering.tables();
-    let feed = Feed::new(tables, 1);
-    tables.feed_add(feed.id, &any_group()).unwrap();
-    tables.control_beat().unwrap();
-    tables.set_drop(&any_group(), true).unwrap();
-    let frame = datagram(22);
-    let mut readers = [feed.reader(0), feed.reader(0)];
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let pauses = [Duration::ZERO, Duration::from_millis(2)];
-        let (is_over, frame) = (&is_over, &frame);
-        let readers = readers.iter_mut().zip(pauses);
-        let readers: Vec<_> =
-            readers.map(|(reader, pause)| scope.spawn(move || until_over(reader, frame, is_over, pause))).collect();
-        let begin = Instant::now();
-        let flood = || {
-            sidestep_sys::xdp::program::Flood::load()
-                .and_then(|flood| flood.send(ifindex("lab0"), &frame.bytes, SENT))
-                .map_err(|error| sidestep_sys::Problem::failed("no flood", error))
-        };
-        scene.a().within(flood).unwrap();
-        let took = begin.elapsed();
-        // The queue of the veth is empty when the count stands still.
-        let settled = || {
-            let before = scene.count(Reason::Ring);
-            std::thread::sleep(Duration::from_millis(50));
-            scene.count(Reason::Ring) == before
-        };
-        wait_until("the last packet", settled);
-        is_over.store(true, Ordering::Release);
-        let copied = scene.count(Reason::Ring);
-        assert!(copied > 1000, "{copied}");
-        let read: Vec<_> = readers.into_iter().map(|reader| reader.join().unwrap()).collect();
-        let rate = copied as f64 / took.as_secs_f64() / 1e6;
-        eprintln!("{copied} packets, {rate:.2} million a second; read and lost: {read:?}");
-        assert!(read.iter().all(|(read, lost)| *read > 0 && read + lost == copied), "{read:?} of {copied}");
-    });
-}
-
-/// Reads until it is over and the ring is empty; the packets read and lost.
-fn until_over(reader: &mut Subscriber, frame: &Frame, is_over: &AtomicBool, pause: Duration) -> (u64, u64) {
-    let mut buffer = vec![0; reader.message_bytes_max()];
-    let (mut read, mut lost) = (0, 0);
-    loop {
-        // Before the look: what is published later was not sent.
-        let is_last_look = is_over.load(Ordering::Acquire);
-        match reader.try_read(&mut buffer) {
-            Ok(length) => {
-                assert_eq!(buffer[ring_packet::BYTES..length], frame.bytes[frame.ip..]);
-                read += 1;
-                if !pause.is_zero() && read % 64 == 0 {
-                    std::thread::sleep(pause);
-                }
-            }
-            Err(ReadError::Lost(loss)) => lost += loss.messages,
-            Err(ReadError::Empty) if is_last_look => return (read, lost),
-            Err(ReadError::Empty) => std::hint::spin_loop(),
-            Err(error) => panic!("{error}"),
-        }
-    }
 }

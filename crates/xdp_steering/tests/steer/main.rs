@@ -1,6 +1,7 @@
 //! The steering program in the kernel: every verdict, hostile frames, attachment to an interface, real traffic.
 
 mod attach;
+mod feed_flood;
 mod feeds;
 mod frames;
 mod handed_over;
