@@ -18,6 +18,8 @@ struct packet {
 	struct ring_packet facts;
 	__u32 at; /* offset of the IP header in the frame */
 	__u32 bytes;
+	__u8 destination[6]; /* the frame's Ethernet address */
+	__u16 zero;
 };
 
 #ifdef XDP_FRAGS
@@ -62,31 +64,15 @@ INLINE int copy_packet(struct xdp_md *context, __u32 at, __u8 *to, __u32 bytes)
 }
 #endif
 
+/* The number of the lowest bit that is set. Without a branch: the verifier walks both ways of each. */
 INLINE __u32 lowest_bit(__u64 set)
 {
-	__u32 bit = 0;
+	__u64 below = (set & -set) - 1;
 
-	if (!(set & 0xffffffff)) {
-		bit += 32;
-		set >>= 32;
-	}
-	if (!(set & 0xffff)) {
-		bit += 16;
-		set >>= 16;
-	}
-	if (!(set & 0xff)) {
-		bit += 8;
-		set >>= 8;
-	}
-	if (!(set & 0xf)) {
-		bit += 4;
-		set >>= 4;
-	}
-	if (!(set & 3)) {
-		bit += 2;
-		set >>= 2;
-	}
-	return bit + !(set & 1);
+	below -= below >> 1 & 0x5555555555555555;
+	below = (below & 0x3333333333333333) + (below >> 2 & 0x3333333333333333);
+	below = (below + (below >> 4)) & 0x0f0f0f0f0f0f0f0f;
+	return below * 0x0101010101010101 >> 56;
 }
 
 /* Keeps a second writer out, as a queue's packets may be on several CPUs in generic mode. */
@@ -143,7 +129,7 @@ INLINE int write_packet(struct xdp_md *context, const struct packet *packet, str
 		return 0;
 	__asm__ volatile("" : "+r"(bytes));
 	if (bytes > RING_PACKET_BYTES_MAX) {
-		sidestep_ring_drop(producer, ring);
+		sidestep_ring_drop(producer, ring, 1);
 		return 0;
 	}
 	length = sizeof(packet->facts) + bytes;
@@ -151,11 +137,20 @@ INLINE int write_packet(struct xdp_md *context, const struct packet *packet, str
 	*(struct ring_packet *)(ring + at) = packet->facts;
 	if (!copy_packet(context, packet->at, ring + at + sizeof(packet->facts), bytes)) {
 		sidestep_ring_abort(producer, ring);
-		sidestep_ring_drop(producer, ring);
+		sidestep_ring_drop(producer, ring, 1);
 		return 0;
 	}
 	sidestep_ring_publish(producer, ring, FEED_CELLS, length);
 	return 1;
+}
+
+/* Counts packets that found the ring busy, or a queue without a ring: as lost, where the readers look. */
+INLINE void count_refused(struct ring_state *state, __u8 *ring)
+{
+	__u64 refused = __sync_lock_test_and_set(&state->refused, 0);
+
+	if (refused)
+		sidestep_ring_drop(&state->producer, ring, refused);
 }
 
 /* Copies a packet into the ring of its queue; returns whether it is there. Not static: the verifier then looks at it
@@ -170,15 +165,22 @@ __attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct
 
 	if (!packet || !row || !row->live)
 		return 0;
-	queue = context->rx_queue_index;
 	rings = lookup(&feed_rings, &feed);
-	if (queue >= QUEUES_MAX || !rings)
+	if (!rings)
 		return 0;
-	ring = lookup(rings, &queue);
-	index = feed * QUEUES_MAX + queue;
+	queue = context->rx_queue_index;
+	/* The ring of queue 0 tells of queues that have none. */
+	index = feed * QUEUES_MAX + (queue < row->rings && queue < QUEUES_MAX ? queue : 0);
 	state = lookup(&ring_states, &index);
-	if (!ring || !state || !begin_with(state))
+	ring = lookup(rings, &queue);
+	if (!state)
 		return 0;
+	if (!ring || !begin_with(state)) {
+		__sync_fetch_and_add(&state->refused, 1);
+		return 0;
+	}
+	if (UNLIKELY(state->refused))
+		count_refused(state, ring);
 	is_there = write_packet(context, packet, &state->producer, ring);
 	end_with(state);
 	if (is_there && row->doorbells)
@@ -241,26 +243,26 @@ INLINE void add_listeners(struct copies *copies, const struct flow_key *flow, __
 }
 
 /* As with owners, frames to others' addresses have no feeds, and packets that are forwarded none of any address. */
-INLINE void find_feeds(struct xdp_md *context, const struct config *settings, const struct frame *frame,
-		       struct copies *copies)
+INLINE void find_feeds(struct xdp_md *context, const struct config *settings, const struct packet *packet,
+		       const struct flow_key *flow, struct copies *copies)
 {
 	struct copies of_any = { 0 };
 
-	if (is_multicast(&frame->key)) {
-		if (!(settings->none & NONE_IN_RING_GROUPS) && frame->key.protocol == IPPROTO_UDP &&
-		    is_mac_of_group(frame->destination, &frame->key))
-			add_groups(copies, &frame->key, settings->none);
+	if (is_multicast(flow)) {
+		if (!(settings->none & NONE_IN_RING_GROUPS) && flow->protocol == IPPROTO_UDP &&
+		    is_mac_of_group(packet->destination, flow))
+			add_groups(copies, flow, settings->none);
 		return;
 	}
-	if (!is_mac_of_host(frame->destination, settings))
+	if (!is_mac_of_host(packet->destination, settings))
 		return;
 	if (!(settings->none & NONE_IN_RING_FLOWS))
-		add_set(copies, lookup(&ring_flows, &frame->key));
+		add_set(copies, lookup(&ring_flows, flow));
 	if (settings->none & NONE_IN_RING_LISTENERS)
 		return;
-	add_listeners(copies, &frame->key, settings->none, 0);
-	add_listeners(&of_any, &frame->key, settings->none, 1);
-	if (of_any.feeds && !is_forwarded(context, &frame->key)) {
+	add_listeners(copies, flow, settings->none, 0);
+	add_listeners(&of_any, flow, settings->none, 1);
+	if (of_any.feeds && !is_forwarded(context, flow)) {
 		copies->feeds |= of_any.feeds;
 		copies->passes |= of_any.passes;
 	}
@@ -277,41 +279,53 @@ INLINE int is_control_fresh(const struct config *settings)
 	       (now_ns - beat_ns <= settings->deadline_ns || beat_ns - now_ns <= settings->deadline_ns);
 }
 
-/* Copies a packet to its feeds; returns whether nobody else is to have it. */
-INLINE int copy_to_feeds(struct xdp_md *context, const struct config *settings, const struct frame *frame)
+/* Copies a packet to its feeds; returns whether nobody else is to have it. Not static, as sidestep_copy. */
+__attribute__((noinline)) int sidestep_feed(struct xdp_md *context, const struct packet *packet,
+					    const struct flow_key *flow)
 {
+	const struct config *settings;
 	struct copies copies = { 0 };
 	int turn, is_everywhere = 1;
-	struct packet packet;
-	__u16 header_bytes;
+	__u32 feed, first = 0;
 	__u64 feeds_left;
-	__u32 feed;
 
-	if (frame->is_fragment)
+	settings = lookup(&config, &first);
+	if (!packet || !flow || !settings)
 		return 0;
-	find_feeds(context, settings, frame, &copies);
+	find_feeds(context, settings, packet, flow, &copies);
 	if (!copies.feeds)
 		return 0;
-	header_bytes = frame->transport_at - frame->packet_at + frame->header_bytes;
-	packet = (struct packet){
-		.facts = {
-			.received_ns = precise_ns(),
-			.payload_at = sizeof(packet.facts) + header_bytes,
-			.payload_bytes = frame->packet_bytes - header_bytes,
-			.outer_vlan = frame->key.outer_vlan,
-			.family = frame->key.family,
-			.protocol = frame->key.protocol,
-		},
+	feeds_left = copies.feeds;
+	for (turn = 0; turn < FEEDS_MAX && feeds_left; turn++) {
+		feed = lowest_bit(feeds_left);
+		feeds_left &= feeds_left - 1;
+		is_everywhere &= sidestep_copy(context, packet, feed);
+	}
+	return is_everywhere && !copies.passes && is_control_fresh(settings);
+}
+
+/* The packet of a frame. */
+INLINE int copy_to_feeds(struct xdp_md *context, const struct frame *frame)
+{
+	struct packet packet = {
 		.at = frame->packet_at,
 		.bytes = frame->packet_bytes,
 	};
-	feeds_left = copies.feeds;
-	for (turn = 0; turn < COPIES_MAX && feeds_left; turn++) {
-		feed = lowest_bit(feeds_left);
-		feeds_left &= feeds_left - 1;
-		is_everywhere &= sidestep_copy(context, &packet, feed);
-	}
-	return is_everywhere && !feeds_left && !copies.passes && is_control_fresh(settings);
+	__u16 header_bytes;
+
+	if (frame->is_fragment)
+		return 0;
+	header_bytes = frame->transport_at - frame->packet_at + frame->header_bytes;
+	packet.facts = (struct ring_packet){
+		.received_ns = precise_ns(),
+		.payload_at = sizeof(packet.facts) + header_bytes,
+		.payload_bytes = frame->packet_bytes - header_bytes,
+		.outer_vlan = frame->key.outer_vlan,
+		.family = frame->key.family,
+		.protocol = frame->key.protocol,
+	};
+	__builtin_memcpy(packet.destination, frame->destination, sizeof(packet.destination));
+	return sidestep_feed(context, &packet, &frame->key);
 }
 
 #endif

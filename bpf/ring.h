@@ -6,8 +6,9 @@
 
 #include "../include/sidestep/ring_producer.h"
 
-/* Nothing is stored there: the verifier does not see that a record ends before the ring's end. */
-#define RING_SLACK_BYTES 16384
+/* Nothing is stored there: the verifier does not see that a record ends before the ring's end. With the header it is 64 KiB,
+ * so that the next ring begins at a page, however long those of this kernel are. */
+#define RING_SLACK_BYTES 61440
 #define RING_ELEMENT_BYTES(cells) (SIDESTEP_RING_BYTES(cells) + RING_SLACK_BYTES)
 
 #endif

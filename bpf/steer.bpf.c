@@ -372,7 +372,7 @@ INLINE int decide(struct xdp_md *context)
 	reason = read_frame(&frame);
 	if (reason != GO_ON)
 		return reason;
-	if (UNLIKELY(~settings->none & NONE_IN_RINGS) && copy_to_feeds(context, settings, &frame))
+	if (UNLIKELY(~settings->none & NONE_IN_RINGS) && copy_to_feeds(context, &frame))
 		return DROP_RING;
 	reason = find_owner(context, &frame, settings, &owner);
 	if (!is_redirect(reason))

@@ -34,7 +34,6 @@
 
 #define FEEDS_MAX 64           /* bits of a set; a host has fewer cores to read them */
 #define FEED_CELLS 16384       /* of one ring: 1 MiB, some 700 packets of 1,500 bytes, 5,400 of 100; it fits an L2 cache */
-#define COPIES_MAX 16          /* of one packet: the verifier walks each turn of the loop */
 #define DOORBELLS_MAX 16       /* of one feed: each is looked at for every packet */
 #define RING_FLOWS_MAX 4096    /* taps on connections */
 #define RING_LISTENERS_MAX 1024
@@ -108,8 +107,8 @@ struct feed {
 /* The writer's side of a ring, which no process can map. */
 struct ring_state {
 	struct sidestep_ring_producer producer;
-	__u64 busy; /* 1 while a program writes the ring */
-	__u64 reserved;
+	__u64 busy;    /* 1 while a program writes the ring */
+	__u64 refused; /* packets that found it busy, or no ring for their queue (in that of queue 0), since the last one that did not */
 };
 
 /* What stands before the IP packet in a message of a feed. Byte order of this machine. */
@@ -123,7 +122,7 @@ struct ring_packet {
 };
 
 /* The longest IP packet that is copied: what fits the slack. */
-#define RING_PACKET_BYTES_MAX (RING_SLACK_BYTES - 64)
+#define RING_PACKET_BYTES_MAX 16320
 
 /* A word that a reader sets before it sleeps, in a page of its own. */
 struct doorbell {
@@ -131,8 +130,8 @@ struct doorbell {
 	__u64 reserved[7];
 };
 
-/* The size of a doorbell's BPF ring buffer: the smallest one. */
-#define DOORBELL_RING_BYTES 4096
+/* The size of a doorbell's BPF ring buffer in the template: a page of any kernel. Control makes them of one page of this one. */
+#define DOORBELL_RING_BYTES 65536
 
 /* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program only
  * the second word. */

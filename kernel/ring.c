@@ -38,7 +38,7 @@ void ring_free(struct ring *ring)
 
 static void count_drop(struct ring *ring)
 {
-	sidestep_ring_drop(&ring->producer, ring->base);
+	sidestep_ring_drop(&ring->producer, ring->base, 1);
 	WRITE_ONCE(ring->dropped, ring->producer.dropped);
 }
 

@@ -91,6 +91,7 @@ typedef struct sidestep_flow_counts {
     uint64_t malformed;     /* skipped */
     uint64_t fallbacks;     /* changes from rings to kernel sockets, at which packets may come twice or not at all */
     uint64_t queues;        /* with a packet or a loss: up to this one */
+    uint64_t dropped;       /* of the feed: could not be put into a ring, as they were longer than 16,320 bytes or it was busy */
 } sidestep_flow_counts;
 
 /* Stores the defaults. */

@@ -214,10 +214,10 @@ SIDESTEP_RING_INLINE void sidestep_ring_abort(const struct sidestep_ring_produce
     SIDESTEP_RING_STORE(sidestep_ring_word(base, offsetof(sidestep_ring_header, intent)), producer->sequence);
 }
 
-/* Counts a message that could not be published: too long, or begun while another one was being written. */
-SIDESTEP_RING_INLINE void sidestep_ring_drop(struct sidestep_ring_producer *producer, void *base)
+/* Counts messages that could not be published: too long, or begun while another one was being written. */
+SIDESTEP_RING_INLINE void sidestep_ring_drop(struct sidestep_ring_producer *producer, void *base, uint64_t count)
 {
-    producer->dropped += 1;
+    producer->dropped += count;
     SIDESTEP_RING_STORE(sidestep_ring_word(base, offsetof(sidestep_ring_header, dropped)), producer->dropped);
 }
 

@@ -111,6 +111,7 @@ pub struct CFlowCounts {
     pub malformed: u64,
     pub fallbacks: u64,
     pub queues: u64,
+    pub dropped: u64,
 }
 
 /// The defaults of a flow.
@@ -273,7 +274,8 @@ pub unsafe extern "C" fn sidestep_flow_read_counts(
 ) -> c_int {
     call("sidestep_flow_read_counts", || {
         // SAFETY: as the crate's text says.
-        let statistics = unsafe { look(flow, "flow")? }.inner.statistics();
+        let flow = &unsafe { look(flow, "flow")? }.inner;
+        let statistics = flow.statistics();
         let found = CFlowCounts {
             packets: statistics.packets() - statistics.by_kernel,
             by_kernel: statistics.by_kernel,
@@ -283,6 +285,7 @@ pub unsafe extern "C" fn sidestep_flow_read_counts(
             malformed: statistics.malformed,
             fallbacks: statistics.fallbacks,
             queues: statistics.queues.len() as u64,
+            dropped: flow.dropped(),
         };
         // SAFETY: as the crate's text says.
         unsafe { fill(&found, counts, counts_bytes, "counts") }

@@ -125,7 +125,7 @@ fn ring_flow_h() -> BTreeMap<String, u64> {
     structure!(all, CPacket, "sidestep_packet", payload, length, ip, ip_length, received_ns, lost_before, source);
     structure!(all, CPacket, "sidestep_packet", destination, queue, vlan, protocol, reserved);
     structure!(all, CFlowCounts, "sidestep_flow_counts", packets, by_kernel, lost, lost_bytes, bad_checksums);
-    structure!(all, CFlowCounts, "sidestep_flow_counts", malformed, fallbacks, queues);
+    structure!(all, CFlowCounts, "sidestep_flow_counts", malformed, fallbacks, queues, dropped);
     all
 }
 

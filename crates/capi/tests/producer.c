@@ -34,7 +34,7 @@ void producer_abort(struct sidestep_ring_producer *producer, void *base, uint64_
 
 void producer_drop(struct sidestep_ring_producer *producer, void *base)
 {
-    sidestep_ring_drop(producer, base);
+    sidestep_ring_drop(producer, base, 1);
 }
 
 /* Publishes `count` messages; number N is N, and 8 * (N % 30) further bytes, each word of them N as well. */

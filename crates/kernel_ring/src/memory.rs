@@ -4,16 +4,19 @@ use libbpf_rs::libbpf_sys::{BPF_F_INNER_MAP, BPF_F_MMAPABLE, bpf_map_create_opts
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use sidestep_ring::{kernel_header, kernel_ring_bytes};
 use sidestep_sys::Problem;
+use sidestep_sys::memory::page_bytes;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// Bytes behind the cells, to which nothing is ever stored: the verifier does not see that a record ends before the ring's
-/// end, so the longest message must fit behind the last cell. `bpf/ring.h` has the same number.
-pub const SLACK_BYTES: usize = 16 << 10;
+/// end, so the longest message must fit behind the last cell. With the header it is 64 KiB, so that the next ring begins at a
+/// page, however long those of this kernel are. `bpf/ring.h` has the same number.
+pub const SLACK_BYTES: usize = 60 << 10;
 
-/// The fewest cells: those of a page. A smaller element would not end at a page, where the next ring can be mapped.
+/// The fewest cells: those of the shortest page. A smaller element would not end at a page, where the next ring can be mapped.
 const CELLS_MIN: u64 = 64;
 
-/// The size of an element: a ring of this many cells, and the slack. A multiple of a page, so that each ring can be mapped.
+/// The size of an element: a ring of this many cells, and the slack. A multiple of 64 KiB from 1024 cells on, so that each ring can
+/// be mapped.
 pub fn element_bytes(cells: u64) -> usize {
     kernel_ring_bytes(cells) + SLACK_BYTES
 }
@@ -49,6 +52,10 @@ impl RingMap {
             );
             Problem::usage("cannot make a ring for the kernel", why)
         })?;
+        if !element_bytes(cells).is_multiple_of(page_bytes()) {
+            let why = format!("rings of {cells} cells do not end at a page of this kernel, of {} bytes", page_bytes());
+            return Err(Problem::usage("cannot make rings for the kernel", why).next("use 1024 cells or more"));
+        }
         element.resize(element_bytes(cells), 0);
         let map = MapHandle::create(MapType::Array, Some(name), 4, bytes, rings, &options);
         let map = map.map_err(failed)?;

@@ -12,15 +12,12 @@
 //! not looked for. A module compares in poll(2) what the reader has seen with what there is, under a lock.
 
 use crate::sync::{Acquire, Relaxed, Release, SeqCst, fence};
-use sidestep_sys::memory::{Access, Mapping};
+use sidestep_sys::memory::{self, Access, Mapping};
 use sidestep_sys::words::{Words, WordsView};
 use sidestep_sys::{Problem, bpf, packet, ring_device};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
-
-/// The size of the flag's page, and of each of the two pages before a BPF ring buffer's data.
-const PAGE_BYTES: usize = 4096;
 
 /// A descriptor that becomes readable when there is something to read, for one reader at a time: two who share a doorbell take
 /// each other's wake-ups.
@@ -45,8 +42,10 @@ impl Doorbell {
     pub fn bpf(flag_page: OwnedFd, ring_buffer: OwnedFd) -> Result<Self, Problem> {
         require(flag_page.as_fd(), "flag", bpf::MAP_TYPE_ARRAY)?;
         require(ring_buffer.as_fd(), "ring buffer", bpf::MAP_TYPE_RINGBUF)?;
+        // The flag has a page, and two stand before the data of the ring buffer.
+        let page_bytes = memory::page_bytes();
         let map = |file: &OwnedFd, page: usize, access| {
-            let mapped = Mapping::shared_at(file.as_fd(), (page * PAGE_BYTES) as u64, PAGE_BYTES, access);
+            let mapped = Mapping::shared_at(file.as_fd(), (page * page_bytes) as u64, page_bytes, access);
             mapped.map_err(|error| cannot_use(format!("its memory cannot be mapped: {error}")))
         };
         let flag = Words::over(map(&flag_page, 0, Access::ReadWrite)?);

@@ -85,7 +85,7 @@ pub const BEAT: usize = 8;
 pub const WRITTEN_AT: usize = 3 * APART;
 /// The sequence number after the last message that the writer has begun.
 pub const INTENT_AT: usize = WRITTEN_AT + 48;
-/// Messages that the writer dropped because the ring was full.
+/// Messages that the writer could not publish: the ring was full, or a producer in the kernel found them too long.
 pub const DROPPED_AT: usize = WRITTEN_AT + 56;
 /// The position up to which the writer may be writing at this moment.
 pub const HORIZON_AT: usize = 4 * APART;

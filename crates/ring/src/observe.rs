@@ -58,7 +58,7 @@ pub struct Stat {
     pub read: Flow,
     /// The position that the reader has published to the writer (SPSC only).
     pub published_cells: u64,
-    /// Messages that the writer dropped because the ring was full.
+    /// Messages that the writer could not publish: the ring was full, or a producer in the kernel found them too long.
     pub dropped: u64,
     /// Messages begun by writers that died before they published them.
     pub abandoned: u64,

@@ -119,6 +119,11 @@ impl Drop for Mapping {
     }
 }
 
+/// The size of a page of this kernel, bytes.
+pub fn page_bytes() -> usize {
+    rustix::param::page_size()
+}
+
 /// Creates an unnamed file (memfd_create(2)) whose size can be sealed; `huge` puts it on reserved 2 MiB pages.
 pub fn memfd(name: &str, huge: bool) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;

@@ -10,9 +10,8 @@ use sidestep_sys::Problem;
 
 use crate::entry::{Key, MapEntry, Table, entry_of};
 use crate::layout::{
-    COPIES_MAX, DOORBELL_RING_BYTES, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS,
-    NONE_IN_RING_GROUPS, NONE_IN_RING_LISTENERS, QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state,
-    take,
+    DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, LABEL_BYTES, NONE_IN_RING_FLOWS, NONE_IN_RING_GROUPS, NONE_IN_RING_LISTENERS,
+    QUEUES_MAX, config, doorbell, feed_row, feed_set, put, ring_state, take,
 };
 use crate::stack::{absent_is_fine, monotonic_ns};
 use crate::tables::{Tables, kinds_of};
@@ -53,7 +52,8 @@ pub struct FeedFacts {
     pub rings: u32,
     /// Packets in each ring since it was made.
     pub published: Vec<u64>,
-    /// Packets that were too long, or could not be read, of all rings.
+    /// Packets that are in no ring: longer than [`RING_PACKET_BYTES_MAX`](crate::RING_PACKET_BYTES_MAX), in buffers that cannot be read,
+    /// of a queue without a ring, or come while another CPU wrote the ring. The rings' headers say it to the readers.
     pub dropped: u64,
 }
 
@@ -117,6 +117,16 @@ impl Tables {
         self.maps.feeds.update(&feed.key(), &[0; feed_row::BYTES], MapFlags::ANY).map_err(failed)
     }
 
+    /// Marks the ring of a queue as being written, or not.
+    pub(crate) fn mark_busy(&self, feed: FeedId, queue: u32, is_busy: bool) -> Result<(), Problem> {
+        let failed = |why: &dyn fmt::Display| Problem::failed(format!("cannot mark a ring of {feed}"), why);
+        let state =
+            self.maps.ring_states.lookup(&state_key(feed, queue), MapFlags::ANY).map_err(|error| failed(&error))?;
+        let mut state = state.ok_or_else(|| failed(&"it has none of this queue"))?;
+        put(&mut state, ring_state::BUSY, &u64::from(is_busy).to_ne_bytes());
+        self.write_state(feed, queue, &state).map_err(|error| failed(&error))
+    }
+
     /// Every feed that exists.
     pub fn feeds(&self) -> Result<Vec<FeedFacts>, Problem> {
         (0..FEEDS_MAX).map(|number| self.feed_facts(FeedId(number))).filter_map(Result::transpose).collect()
@@ -137,7 +147,7 @@ impl Tables {
             let state = state.map_err(|error| Problem::failed(format!("cannot read the rings of {feed}"), error))?;
             let word = |at| state.as_ref().map_or(0, |state| u64::from_ne_bytes(take(state, at)));
             published.push(word(ring_state::SEQUENCE));
-            dropped = dropped.saturating_add(word(ring_state::DROPPED));
+            dropped = dropped.saturating_add(word(ring_state::DROPPED)).saturating_add(word(ring_state::REFUSED));
         }
         Ok(Some(FeedFacts { id: feed, label, rings, published, dropped }))
     }
@@ -152,8 +162,8 @@ impl Tables {
         map.as_fd().try_clone_to_owned().map_err(|error| problem(error.to_string()))
     }
 
-    /// Has packets copied into a feed. All entries that match a packet count, not only the most specific one. A new entry passes them on; one that others have keeps its verdict. A repetition
-    /// changes nothing.
+    /// Has packets copied into a feed. All entries that match a packet count, not only the most specific one. A new entry passes them
+    /// on; one that others have keeps its verdict. A repetition changes nothing.
     pub fn feed_add(&self, feed: FeedId, entry: &MapEntry) -> Result<(), Problem> {
         let what = || format!("cannot copy {entry} into {feed}");
         entry.check()?;
@@ -161,10 +171,6 @@ impl Tables {
             return Err(Problem::failed(what(), "there is no such feed").next("open one"));
         }
         let (feeds, drops) = self.feed_set(entry)?;
-        if (feeds | feed.bit()).count_ones() > COPIES_MAX {
-            return Err(Problem::failed(what(), format!("{COPIES_MAX} feeds have it already"))
-                .next("share one of them by its name; sidestep ps lists them"));
-        }
         let table = match entry {
             MapEntry::Flow(_) => NONE_IN_RING_FLOWS,
             MapEntry::Listener(_) => NONE_IN_RING_LISTENERS,
@@ -326,5 +332,6 @@ fn new_page(feed: FeedId, slot: u32) -> libbpf_rs::Result<MapHandle> {
 fn new_ring(feed: FeedId, slot: u32) -> libbpf_rs::Result<MapHandle> {
     let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as _, ..Default::default() };
     let name = format!("step_rb_{}_{slot}", feed.0);
-    MapHandle::create(MapType::RingBuf, Some(name), 0, 0, DOORBELL_RING_BYTES, &options)
+    // The smallest one.
+    MapHandle::create(MapType::RingBuf, Some(name), 0, 0, sidestep_sys::memory::page_bytes() as u32, &options)
 }

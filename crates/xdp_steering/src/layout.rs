@@ -1,7 +1,5 @@
 //! The layouts of `bpf/steer.h`: sizes and offsets, bytes. The tests compare them with the compiled program's BTF.
 
-use sidestep_kernel_ring::SLACK_BYTES;
-
 /// `STEER_MAGIC`.
 pub(crate) const MAGIC: u32 = 0x5045_5453;
 /// `LAYOUT_VERSION`.
@@ -29,8 +27,6 @@ pub(crate) const COUNTERS_MAX: u32 = 64;
 pub const FEEDS_MAX: u32 = 64;
 /// The cells of one ring of a feed: 1 MiB, some 700 packets of 1,500 bytes, or 5,400 of 100.
 pub const FEED_CELLS: u64 = 16_384;
-/// The most feeds that get a copy of one packet.
-pub const COPIES_MAX: u32 = 16;
 /// The most readers of one feed that sleep.
 pub const DOORBELLS_MAX: u32 = 16;
 /// The most entries of feeds, by table: taps on connections, ports, groups.
@@ -38,9 +34,7 @@ pub(crate) const RING_FLOWS_MAX: u32 = 4096;
 pub(crate) const RING_LISTENERS_MAX: u32 = 1024;
 pub(crate) const RING_GROUPS_MAX: u32 = 4096;
 /// The longest IP packet that is copied into a ring, bytes.
-pub const RING_PACKET_BYTES_MAX: usize = SLACK_BYTES - 64;
-/// The size of a doorbell's BPF ring buffer, bytes.
-pub(crate) const DOORBELL_RING_BYTES: u32 = 4096;
+pub const RING_PACKET_BYTES_MAX: usize = 16_320;
 /// The longest label of a stack, bytes; longer ones are truncated.
 pub(crate) const LABEL_BYTES: usize = 48;
 
@@ -134,6 +128,8 @@ pub(crate) mod ring_state {
     /// `producer.sequence` and `producer.dropped`.
     pub(crate) const SEQUENCE: usize = 8;
     pub(crate) const DROPPED: usize = 32;
+    pub(crate) const BUSY: usize = 48;
+    pub(crate) const REFUSED: usize = 56;
 }
 
 /// `struct ring_packet`, which stands before the IP packet in a message of a feed.
@@ -302,7 +298,11 @@ mod tests {
         let feed = [("live", feed_row::LIVE), ("rings", feed_row::RINGS)];
         assert_layout("feed", feed_row::BYTES, &feed);
         assert_layout("feed", feed_row::BYTES, &[("doorbells", feed_row::DOORBELLS), ("label", feed_row::LABEL)]);
-        assert_layout("ring_state", ring_state::BYTES, &[("producer", 0), ("busy", 48)]);
+        assert_layout(
+            "ring_state",
+            ring_state::BYTES,
+            &[("producer", 0), ("busy", ring_state::BUSY), ("refused", ring_state::REFUSED)],
+        );
         let producer = [("next", 0), ("sequence", ring_state::SEQUENCE), ("dropped", ring_state::DROPPED)];
         assert_layout("sidestep_ring_producer", 48, &producer);
         let packet = [("received_ns", RECEIVED_NS), ("payload_at", PAYLOAD_AT), ("payload_bytes", PAYLOAD_BYTES)];
@@ -346,14 +346,15 @@ mod tests {
         assert_eq!(defined("NONE_IN_RING_GROUPS"), u32::from(NONE_IN_RING_GROUPS));
         assert_eq!(defined("FEEDS_MAX"), FEEDS_MAX);
         assert_eq!(u64::from(defined("FEED_CELLS")), FEED_CELLS);
-        assert_eq!(defined("COPIES_MAX"), COPIES_MAX);
         assert_eq!(defined("DOORBELLS_MAX"), DOORBELLS_MAX);
-        assert_eq!(defined("DOORBELL_RING_BYTES"), DOORBELL_RING_BYTES);
+        assert_eq!(defined("RING_PACKET_BYTES_MAX"), RING_PACKET_BYTES_MAX as u32);
         assert_eq!(defined("RING_FLOWS_MAX"), RING_FLOWS_MAX);
         assert_eq!(defined("RING_LISTENERS_MAX"), RING_LISTENERS_MAX);
         assert_eq!(defined("RING_GROUPS_MAX"), RING_GROUPS_MAX);
         let ring = include_str!("../../../bpf/ring.h");
-        assert!(ring.contains(&format!("#define RING_SLACK_BYTES {SLACK_BYTES}")));
+        let slack = sidestep_kernel_ring::SLACK_BYTES;
+        assert!(RING_PACKET_BYTES_MAX <= slack);
+        assert!(ring.contains(&format!("#define RING_SLACK_BYTES {slack}")));
         assert_eq!(defined("FAMILY_IPV4"), u32::from(FAMILY_IPV4));
         assert_eq!(defined("FAMILY_IPV6"), u32::from(FAMILY_IPV6));
     }

@@ -42,8 +42,8 @@ pub use counters::Counter;
 pub use entry::{Flow, Group, Listener, MapEntry, Protocol, Vlan, VlanMatch};
 pub use feed::{FeedEntry, FeedFacts, FeedId};
 pub use layout::{
-    COPIES_MAX, DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX,
-    RING_PACKET_BYTES_MAX, STACKS_MAX, ring_packet,
+    DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX, RING_PACKET_BYTES_MAX,
+    STACKS_MAX, ring_packet,
 };
 pub use reason::{Reason, Verdict};
 pub use rehearsal::{Outcome, Rehearsal};

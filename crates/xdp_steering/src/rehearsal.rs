@@ -5,6 +5,7 @@ use std::time::Duration;
 use libbpf_rs::{Object, ProgramInput};
 use sidestep_sys::Problem;
 
+use crate::feed::FeedId;
 use crate::layout::put;
 use crate::maps::Maps;
 use crate::program::{self, Build, Loaded};
@@ -82,6 +83,11 @@ impl Rehearsal {
         put(&mut context, CONTEXT_IFINDEX, &ifindex.to_ne_bytes());
         put(&mut context, CONTEXT_QUEUE, &queue.to_ne_bytes());
         self.run_with(frame, 1, Some(&mut context))
+    }
+
+    /// Has the ring of a queue look as if another CPU were writing it, until this is called with `false`.
+    pub fn occupy(&mut self, feed: FeedId, queue: u32, is_busy: bool) -> Result<(), Problem> {
+        self.tables.mark_busy(feed, queue, is_busy)
     }
 
     /// Runs the program on queue 0 for a frame that its device has split after this many bytes, 14 at least (Linux

@@ -2,7 +2,7 @@
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::fault::{Fault, Loss, ReadError};
-use crate::layout::{HORIZON_AT, MARK_AT, READER_SLEEPS_AT, WORD_BYTES, WRITTEN_AT};
+use crate::layout::{DROPPED_AT, HORIZON_AT, MARK_AT, READER_SLEEPS_AT, WORD_BYTES, WRITTEN_AT};
 use crate::record;
 use crate::ring::{Kind, Ring, Step};
 use crate::role::{Peer, Side};
@@ -99,6 +99,11 @@ impl Subscriber {
             }
         }
         Err(self.poison(Fault::Padding))
+    }
+
+    /// Messages that the writer could not publish since the ring was made, as a producer in the kernel counts them.
+    pub fn dropped(&self) -> u64 {
+        self.ring.memory.word(DROPPED_AT).load(Relaxed)
     }
 
     /// Waits until [`Subscriber::try_read`] has an answer: a message or a loss.

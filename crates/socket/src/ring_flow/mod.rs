@@ -120,6 +120,8 @@ pub struct Flow {
     stashed: Option<Found>,
     checksums: Checksums,
     statistics: Statistics,
+    /// Packets that did not get into the rings of earlier feeds.
+    dropped: u64,
     options: FlowOptions,
     last_entry: u32,
     sleep: Option<Sleep>,
@@ -141,6 +143,7 @@ impl Flow {
             stashed: None,
             checksums: checksums_of(options.checksums, &options.interface, Checksums::Verify),
             statistics: Statistics::default(),
+            dropped: 0,
             options: options.clone(),
             last_entry: 0,
             sleep: None,
@@ -201,6 +204,13 @@ impl Flow {
         self.link.refusal().map(|why| (why.reason, why.detail))
     }
 
+    /// Packets of its entries, and of all that share its feed, that the steering program could not put into a ring: longer than
+    /// 16,320 bytes, or come while another CPU wrote the ring of their queue (in generic mode alone) and then counted with the next
+    /// packet of this queue. They are not in [`Statistics::lost`]. The kernel gets them, for other receivers.
+    pub fn dropped(&self) -> u64 {
+        self.rings.as_ref().map_or(0, Rings::dropped).saturating_add(self.dropped)
+    }
+
     /// The counters. Losses are exact for each queue; those of kernel sockets are not in them.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
@@ -245,6 +255,7 @@ impl Flow {
                 },
                 Look::Broken(_) if is_retired => self.retired = None,
                 Look::Broken(error) => {
+                    self.dropped = self.dropped();
                     self.rings = None;
                     self.link.give_up(error.to_string());
                 }
@@ -320,6 +331,7 @@ impl Flow {
             && let Some(rings) = self.rings.take()
         {
             self.statistics.fallbacks += 1;
+            self.dropped = self.dropped.saturating_add(rings.dropped());
             self.retired = Some((rings, is_silent.then(|| Instant::now() + RINGS_OUTLIVE_CONTROL)));
         }
         if let Some(rings) = news.opened {

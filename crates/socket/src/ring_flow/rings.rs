@@ -24,6 +24,8 @@ struct Reader {
     subscriber: Subscriber,
     /// Lost since the last message.
     lost: u64,
+    /// What the writer had dropped before.
+    dropped_before: u64,
 }
 
 /// A message of a ring, in the buffer.
@@ -53,10 +55,17 @@ impl Rings {
             let offset = facts.element_bytes.checked_mul(ring.into()).ok_or_else(|| wrong("it is too long".into()))?;
             let file = file.try_clone().map_err(|error| wrong(error.to_string()))?;
             let segment = Segment::foreign(file, offset, kernel_ring_bytes(facts.cells))?;
-            readers.push(Reader { subscriber: segment.subscriber(Start::Latest)?, lost: 0 });
+            let subscriber = segment.subscriber(Start::Latest)?;
+            let dropped_before = subscriber.dropped();
+            readers.push(Reader { subscriber, lost: 0, dropped_before });
         }
         let message_bytes_max = readers.iter().map(|reader| reader.subscriber.message_bytes_max()).max().unwrap_or(0);
         Ok(Self { readers, turn: 0, doorbell, message_bytes_max })
+    }
+
+    /// Packets that did not get into a ring since this reader attached.
+    pub(super) fn dropped(&self) -> u64 {
+        self.readers.iter().map(|reader| reader.subscriber.dropped().saturating_sub(reader.dropped_before)).sum()
     }
 
     /// The longest message, bytes.

@@ -77,8 +77,12 @@ impl Flow {
         self.sleep.as_ref().map(|sleep| sleep.epoll.as_fd()).ok_or_else(|| failed(Errno::BADF))
     }
 
-    /// Asks for a wake-up by [`Flow::wakeup_fd`] with the next packet. Returns false if there is something to receive already.
+    /// Asks for a wake-up by [`Flow::wakeup_fd`] with the next packet. Returns false if there is something to receive already, and in the
+    /// two seconds in which the rings of a dead control are still read: nothing tells of these. Do not sleep then.
     pub fn request_wakeup(&mut self) -> bool {
+        if self.retired.is_some() {
+            return false;
+        }
         // Looked at after the flag was set: a packet before that is found, one after that rings.
         let is_asked = self.rings.as_ref().is_none_or(Rings::request_doorbell);
         !self.is_ready() && is_asked

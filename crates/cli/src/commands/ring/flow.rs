@@ -130,11 +130,11 @@ impl Tail {
     }
 
     fn summary(&self) -> String {
-        summary(self.flow.statistics())
+        summary(self.flow.statistics(), self.flow.dropped())
     }
 }
 
-fn summary(statistics: &Statistics) -> String {
+fn summary(statistics: &Statistics, dropped: u64) -> String {
     let mut text = format!("{} packets, {} lost", statistics.packets(), statistics.lost());
     for (number, queue) in statistics.queues.iter().enumerate() {
         let _ = write!(text, "; queue {number}: {}, {} lost", queue.packets, queue.lost);
@@ -143,6 +143,7 @@ fn summary(statistics: &Statistics) -> String {
         (statistics.by_kernel, "by the kernel"),
         (statistics.bad_checksums, "with wrong checksums, skipped"),
         (statistics.malformed, "malformed, skipped"),
+        (dropped, "too long for the ring, or come while it was busy"),
         (statistics.fallbacks, "times without rings"),
     ];
     for (count, what) in counts.into_iter().filter(|(count, _)| *count > 0) {
@@ -204,8 +205,9 @@ mod tests {
         let queues = vec![QueueStatistics { packets: 3, lost: 2, lost_bytes: 96 }, QueueStatistics::default()];
         let statistics = Statistics { queues, by_kernel: 1, bad_checksums: 4, ..Statistics::default() };
         assert_eq!(
-            summary(&statistics),
-            "4 packets, 2 lost; queue 0: 3, 2 lost; queue 1: 0, 0 lost; 1 by the kernel; 4 with wrong checksums, skipped"
+            summary(&statistics, 7),
+            "4 packets, 2 lost; queue 0: 3, 2 lost; queue 1: 0, 0 lost; 1 by the kernel; 4 with wrong checksums, skipped; \
+             7 too long for the ring, or come while it was busy"
         );
     }
 

@@ -67,7 +67,7 @@ fn as_text(file: &Path, stat: &Stat) -> String {
         // The two sides were not read at the same instant.
         let _ = writeln!(text, "unread     {} messages", stat.written.messages.saturating_sub(stat.read.messages));
     }
-    let _ = writeln!(text, "dropped    {} because the ring was full", stat.dropped);
+    let _ = writeln!(text, "dropped    {} that could not be published", stat.dropped);
     let _ = writeln!(text, "abandoned  {} begun by writers that died", stat.abandoned);
     let _ = writeln!(text, "lost       {} skipped by new readers", stat.lost);
     let writer = if stat.is_foreign { "the kernel".to_owned() } else { holder(&stat.writer) };
