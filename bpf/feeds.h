@@ -203,6 +203,15 @@ INLINE void add_set(struct copies *copies, const struct feed_set *set)
 	}
 }
 
+/* The entry of one connection or pair of addresses. */
+INLINE void add_flow(struct copies *copies, const struct flow_key *flow)
+{
+	/* Before Linux 6.2 a key cannot be where an argument points. */
+	struct flow_key key = *flow;
+
+	add_set(copies, lookup(&ring_flows, &key));
+}
+
 /* The entries of one source or of any, and of the frame's VLAN or of any. */
 INLINE void add_groups(struct copies *copies, const struct flow_key *flow, __u8 none)
 {
@@ -257,7 +266,7 @@ INLINE void find_feeds(struct xdp_md *context, const struct config *settings, co
 	if (!is_mac_of_host(packet->destination, settings))
 		return;
 	if (!(settings->none & NONE_IN_RING_FLOWS))
-		add_set(copies, lookup(&ring_flows, flow));
+		add_flow(copies, flow);
 	if (settings->none & NONE_IN_RING_LISTENERS)
 		return;
 	add_listeners(copies, flow, settings->none, 0);

@@ -77,8 +77,8 @@ INLINE int is_mac_of_host(const __u8 *mac, const struct config *settings)
 /* Returns whether the kernel would forward the packet, to a container or another host: it is to our Ethernet address,
  * but not to one of our IP addresses. Only a listener for any address can match such a packet, and only on an interface
  * that forwards are the routes looked up. A packet that is neither ours nor forwarded is for the stack to ignore, as the
- * kernel would. */
-INLINE int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
+ * kernel would. Not inline: its callers have little stack. */
+static __attribute__((noinline)) int is_forwarded(struct xdp_md *context, const struct flow_key *flow)
 {
 	struct bpf_fib_lookup question = {
 		.l4_protocol = flow->protocol,
