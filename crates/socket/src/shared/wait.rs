@@ -85,7 +85,7 @@ fn spin<T>(
     let turns = if wait.spin.is_zero() { 1 } else { TURNS_PER_LOOK };
     // A time that the clock does not reach is never over.
     let until = Instant::now().checked_add(wait.spin);
-    let (mut misses, mut looks, mut was_told) = (0, 0_u32, false);
+    let (mut misses, mut looks, mut was_told, mut has_looked) = (0, 0_u32, false, false);
     loop {
         let mut held: Option<Guard<'_>> = None;
         for _ in 0..turns {
@@ -106,7 +106,7 @@ fn spin<T>(
                 }
                 continue;
             };
-            misses = 0;
+            (misses, has_looked) = (0, true);
             guard.poll()?;
             // Whoever is told of a change wakes this thread: without that its condition is as it was since it has the lock.
             guard.show_events();
@@ -129,6 +129,11 @@ fn spin<T>(
         }
         let now = Instant::now();
         if let Some(woken) = wait.look(now) {
+            // A call with no time to wait has an answer of its own, not the outcome of a race for the lock.
+            if matches!(woken, Woken::Deadline) && !has_looked {
+                misses = MISSES_MAX;
+                continue;
+            }
             return Ok(Some(woken));
         }
         if until.is_some_and(|until| now >= until) {

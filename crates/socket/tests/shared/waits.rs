@@ -45,6 +45,27 @@ fn a_deadline_a_descriptor_and_a_waker_end_a_wait_that_sleeps_or_spins() {
     }
 }
 
+/// A call with no time to wait tells what there is, also while another thread has the engine.
+#[test]
+fn a_wait_whose_time_is_over_looks_once() {
+    for spin in SPINS {
+        with_hub(1, spin, |hub, _| {
+            let (holds, held) = std::sync::mpsc::channel();
+            scope(|scope| {
+                scope.spawn(move || {
+                    hub.with(|_| {
+                        holds.send(()).unwrap();
+                        sleep(LATER);
+                    });
+                });
+                held.recv().unwrap();
+                let waker = Waker::new().unwrap();
+                assert_eq!(hub.wait_once(&waker, Some(Instant::now()), &[], |_| Some(7)), Woken::Ready(7));
+            });
+        });
+    }
+}
+
 /// Several sleep, each on a descriptor of its own; one of them leads, whoever that is.
 #[test]
 fn descriptors_end_the_waits_of_several_threads() {
