@@ -17,8 +17,10 @@
 #include "compat.h"
 #include "ring.h"
 
-/* Open descriptors, each with a buffer of RING_MESSAGE_BYTES_MAX: 40 MiB at the most. */
+/* Open descriptors, each with a buffer of RING_MESSAGE_BYTES_MAX, for which the allocator takes 16 KiB: 64 MiB at the most. */
 #define READERS_MAX 4096
+/* Of these, root's alone: whoever may read the device cannot shut the administrator out. */
+#define READERS_OF_ROOT 64
 
 /* What belongs to an open descriptor. */
 struct reader {
@@ -40,11 +42,22 @@ static bool is_behind(u64 sequence)
 	return smp_load_acquire(&the_ring->published) > sequence;
 }
 
+/* Takes a place of a reader. */
+static bool has_place(void)
+{
+	if (atomic_inc_return(&readers) <= READERS_MAX - READERS_OF_ROOT)
+		return true;
+	if (capable(CAP_SYS_ADMIN) && atomic_read(&readers) <= READERS_MAX)
+		return true;
+	atomic_dec(&readers);
+	return false;
+}
+
 static int device_open(struct inode *inode, struct file *file)
 {
 	struct reader *reader;
 
-	if (!atomic_add_unless(&readers, 1, READERS_MAX))
+	if (!has_place())
 		return -EMFILE;
 	/* Charged to the one who opens. */
 	reader = kvzalloc(sizeof(*reader), GFP_KERNEL_ACCOUNT);

@@ -36,9 +36,10 @@ void ring_free(struct ring *ring)
 	ring->base = NULL;
 }
 
-static void count_drop(struct ring *ring)
+void ring_drop(struct ring *ring, u32 count)
 {
-	sidestep_ring_drop(&ring->producer, ring->base, 1);
+	lockdep_assert_held(&ring->writer);
+	sidestep_ring_drop(&ring->producer, ring->base, count);
 	WRITE_ONCE(ring->dropped, ring->producer.dropped);
 }
 
@@ -46,7 +47,7 @@ u64 ring_begin(struct ring *ring, u32 length)
 {
 	lockdep_assert_held(&ring->writer);
 	if (length > ring->message_bytes_max) {
-		count_drop(ring);
+		ring_drop(ring, 1);
 		return 0;
 	}
 	return sidestep_ring_begin(&ring->producer, ring->base, ring->cells, length);
@@ -61,7 +62,7 @@ void ring_publish(struct ring *ring, u32 length)
 void ring_abort(struct ring *ring)
 {
 	sidestep_ring_abort(&ring->producer, ring->base);
-	count_drop(ring);
+	ring_drop(ring, 1);
 }
 
 void ring_wake(struct ring *ring)

@@ -47,6 +47,8 @@ void ring_free(struct ring *ring);
 u64 ring_begin(struct ring *ring, u32 length);
 void ring_publish(struct ring *ring, u32 length);
 void ring_abort(struct ring *ring);
+/* Counts messages that do not get into the ring, with the writer's lock held. */
+void ring_drop(struct ring *ring, u32 count);
 /* Wakes who sleeps: after the lock is released. */
 void ring_wake(struct ring *ring);
 

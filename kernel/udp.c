@@ -55,6 +55,13 @@ static void copy_packet(struct ring *ring, const struct sk_buff *skb, int from, 
 		ring_publish(ring, length);
 }
 
+static void count_drops(struct ring *ring, u32 count)
+{
+	spin_lock_bh(&ring->writer);
+	ring_drop(ring, count);
+	spin_unlock_bh(&ring->writer);
+}
+
 static unsigned int copy_datagram(void *unused, struct sk_buff *skb, const struct nf_hook_state *state)
 {
 	struct sidestep_ring_datagram facts = { .received_ns = ktime_get_ns(), .protocol = IPPROTO_UDP };
@@ -70,14 +77,21 @@ static unsigned int copy_datagram(void *unused, struct sk_buff *skb, const struc
 	udp = skb_header_pointer(skb, from + header_at, sizeof(buffer), &buffer);
 	if (!udp || udp->dest != the_port)
 		return NF_ACCEPT;
+	if (skb_is_gso(skb)) {
+		/* Several datagrams were made one: none has a header of its own. */
+		count_drops(ring, max_t(u32, skb_shinfo(skb)->gso_segs, 1));
+		return NF_ACCEPT;
+	}
 	udp_bytes = ntohs(udp->len);
-	if (udp_bytes < sizeof(*udp) || header_at + udp_bytes > total || skb_is_gso(skb)) {
-		/* Its lengths disagree, or several datagrams were made one. */
-		total = U16_MAX;
+	if (udp_bytes < sizeof(*udp) || header_at + udp_bytes > total) {
+		/* Its lengths disagree. */
+		count_drops(ring, 1);
+		return NF_ACCEPT;
 	}
 	facts.payload_at = sizeof(facts) + header_at + sizeof(*udp);
 	facts.payload_bytes = udp_bytes - sizeof(*udp);
-	facts.vlan = skb_vlan_tag_present(skb) ? skb_vlan_tag_get_id(skb) : 0;
+	/* The tag is gone here, and the device is that of the VLAN. */
+	facts.vlan = is_vlan_dev(skb->dev) ? vlan_dev_vlan_id(skb->dev) : 0;
 	spin_lock_bh(&ring->writer);
 	copy_packet(ring, skb, from, total, &facts);
 	spin_unlock_bh(&ring->writer);

@@ -3,8 +3,10 @@
 use super::device::*;
 use super::rounds;
 use sidestep_testkit::{vm, wait_until};
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::ptr;
 
 const READERS: usize = 64;
@@ -174,6 +176,38 @@ pub(crate) fn many_readers_and_forks_are_served() {
         }
     }
     wait_until("they are gone", || stats(&device).readers == 1);
+    nobody_shuts_root_out(&device);
     drop((mapped, device));
     module.unload();
+}
+
+/// A user who may open the device takes every place that there is for users.
+fn nobody_shuts_root_out(device: &File) {
+    fs::set_permissions(DEVICE, Permissions::from_mode(0o644)).expect("root may");
+    let many = libc::rlimit { rlim_cur: 8192, rlim_max: 8192 };
+    // SAFETY: it reads one value, which lives until the call returns.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const many) }, 0);
+    let (ended, end) = std::io::pipe().expect("there are descriptors");
+    let body = || {
+        become_nobody();
+        let mut held = Vec::with_capacity(8192);
+        let refused = loop {
+            match File::open(DEVICE) {
+                Ok(one) => held.push(one),
+                Err(error) => break error.raw_os_error(),
+            }
+        };
+        // Until the parent closes its end.
+        let mut ended = &ended;
+        if refused != Some(libc::EMFILE) || ended.read(&mut [0]).is_err() { 1 } else { 0 }
+    };
+    let child = Child::fork(|| {
+        // SAFETY: the descriptor is this process's copy, which it does not use again.
+        unsafe { libc::close(end.as_raw_fd()) };
+        body()
+    });
+    wait_until("nobody has all places", || stats(device).readers == 4096 - 64);
+    read(&open()).expect("root has places of its own");
+    drop(end);
+    assert_eq!(child.wait(), Some(0));
 }

@@ -11,6 +11,9 @@ use sidestep_sys::idle::IdleStrategy;
 use sidestep_testkit::{drive, wait_until};
 use std::fs::{File, OpenOptions};
 use std::net::UdpSocket;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,7 +30,7 @@ fn subscriber(start: Start) -> Subscriber {
 }
 
 /// Follows the ring through a mapping; returns the first sequence number, the last, and the missed ticks that the last tells.
-fn follow(mut reader: Subscriber, count: u64) -> Result<(u64, u64, u64), String> {
+fn follow(mut reader: Subscriber, count: u64, position: &AtomicU64) -> Result<(u64, u64, u64), String> {
     let mut buffer = [0; 64];
     let first = reader.sequence();
     let (mut stamp, mut missed) = (0, 0);
@@ -40,13 +43,39 @@ fn follow(mut reader: Subscriber, count: u64) -> Result<(u64, u64, u64), String>
                     return Err(format!("{sequence}: {} at {now} after {stamp}", word_at(&buffer, 8)));
                 }
                 (stamp, missed) = (now, word_at(&buffer, 16));
+                position.store(reader.sequence(), Relaxed);
             }
             // With the few CPUs of the machine, a reader that only polls takes one from the others.
             Err(ReadError::Empty) => thread::sleep(Duration::from_millis(1)),
             other => return Err(format!("{sequence}: {other:?}")),
         }
     }
-    Ok((first, reader.sequence(), missed))
+    let end = reader.sequence();
+    // Nobody waits for it any more.
+    position.store(u64::MAX, Relaxed);
+    Ok((first, end, missed))
+}
+
+/// Slows the timer down while a reader is far behind: an emulated CPU may need longer for a read(2) than the timer's interval.
+struct Pace<'a> {
+    device: &'a File,
+    by_mapping: &'a AtomicU64,
+    is_slow: bool,
+}
+
+impl Pace<'_> {
+    /// To be called before message `sequence` is read.
+    fn keep(&mut self, sequence: u64) {
+        if !sequence.is_multiple_of(256) {
+            return;
+        }
+        let behind = stats(self.device).published - sequence.min(self.by_mapping.load(Relaxed));
+        let is_slow = if self.is_slow { behind > 1024 } else { behind > 16_384 };
+        if is_slow != self.is_slow {
+            word(self.device, SET_INTERVAL, if is_slow { 1_000_000 } else { 20_000 }).expect("root may");
+            self.is_slow = is_slow;
+        }
+    }
 }
 
 /// Two readers, one by the mapping, one by read(2): nothing is lost, nothing out of order.
@@ -55,10 +84,14 @@ pub(crate) fn every_message_arrives_in_order() {
     let count = rounds(100_000, 1_000_000);
     let reader = subscriber(Start::Latest);
     let device = open();
-    let by_mapping = thread::spawn(move || follow(reader, count));
+    let position = Arc::new(AtomicU64::new(reader.sequence()));
+    let of_mapping = Arc::clone(&position);
+    let by_mapping = thread::spawn(move || follow(reader, count, &of_mapping));
     let first = read(&device).expect("ticks come");
     assert_eq!(first.lost, 0);
+    let mut pace = Pace { device: &device, by_mapping: &position, is_slow: false };
     for sequence in first.sequence + 1..first.sequence + count {
+        pace.keep(sequence);
         let message = read(&device).expect("ticks come");
         assert_eq!((message.sequence, message.lost, message.word(8)), (sequence, 0, sequence));
         assert_eq!(message.bytes.len(), TICK_BYTES);
@@ -205,6 +238,71 @@ pub(crate) fn datagrams_of_a_port_are_copied() {
     assert_eq!((told.published, told.dropped, told.interval_ns), (expected, 2, 0));
     assert_eq!(read(&open_nonblocking()).err(), Some(libc::EAGAIN), "it begins with what comes");
     assert_eq!(HEAD_BYTES, 16);
+    drop(device);
+    module.unload();
+}
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip").args(arguments.split_whitespace()).status();
+    assert!(status.expect("it is there").success(), "ip {arguments}");
+}
+
+/// The kernel has taken the tag out, and the device is that of the VLAN.
+pub(crate) fn datagrams_of_a_vlan_tell_it() {
+    ip("netns add peer");
+    ip("link add ring0 type veth peer name ring1 netns peer");
+    for (of, link, address) in [("-n peer", "ring1", "10.9.5.2/24"), ("", "ring0", "10.9.5.1/24")] {
+        ip(&format!("{of} link set {link} up"));
+        ip(&format!("{of} link add link {link} name {link}.5 type vlan id 5"));
+        ip(&format!("{of} address add {address} dev {link}.5"));
+        ip(&format!("{of} link set {link}.5 up"));
+    }
+    let module = Module::load("source=udp port=7777 cells=1024");
+    let device = open();
+    let send = || {
+        let sender = UdpSocket::bind("10.9.5.2:0").expect("it is its address");
+        sender.send_to(b"tagged", "10.9.5.1:7777").expect("there is a route");
+        Ok(())
+    };
+    sidestep_sys::netns::within("/run/netns/peer", send).expect("it is there");
+    let bytes = datagram(&device).bytes;
+    assert_eq!((half(&bytes, 12), &bytes[half(&bytes, 8)..]), (5, &b"tagged"[..]));
+    drop(device);
+    module.unload();
+    ip("netns delete peer");
+}
+
+/// A late reader finds, where its record was, bytes of a message that look like a record. Their length would lead beyond the end of the
+/// ring's memory.
+pub(crate) fn words_in_messages_lead_no_reader_astray() {
+    const CELLS: u64 = 1024;
+    const LATE: u64 = 1010;
+    /// Bytes of a record before the payload: the word, the facts, the headers of IPv4 and UDP.
+    const BEFORE: usize = 8 + FACTS_BYTES + 20 + 8;
+    let module = Module::load(&format!("source=udp port=7777 cells={CELLS}"));
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("there are ports");
+    let send = |payload: &[u8]| sender.send_to(payload, "127.0.0.1:7777").expect("loopback takes it");
+    for _ in 0..LATE {
+        send(b"a cell");
+    }
+    let device = open_nonblocking();
+    let forged = LATE << 32 | 0x8000_0000 | 9000;
+    let payload = |cells: usize| {
+        let mut payload = vec![0; cells * 64 - BEFORE];
+        for cell in 1..cells {
+            payload[cell * 64 - BEFORE..][..8].copy_from_slice(&u64::to_ne_bytes(forged));
+        }
+        payload
+    };
+    // The first one goes to the ring's beginning; the last one ends with the ring, over the reader's place.
+    for cells in [141; 7].into_iter().chain([CELLS as usize - 7 * 141]) {
+        send(&payload(cells));
+    }
+    assert_eq!(read(&device).err(), Some(libc::EAGAIN), "the ring has crossed its end, from where it is read on");
+    send(b"the next");
+    let message = read(&device).expect("it is there");
+    assert_eq!((message.sequence, message.lost), (LATE + 8, 8));
+    assert_eq!(message.bytes[half(&message.bytes, 8)..], *b"the next");
     drop(device);
     module.unload();
 }
