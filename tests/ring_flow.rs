@@ -10,7 +10,7 @@ use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -222,6 +222,33 @@ fn the_kernel_receives_under_pass_and_is_spared_under_drop() {
     }
 }
 
+/// All entries that match a packet count: a reader of one sender takes nothing from a reader of all, and a reader that wants the packets
+/// to pass has them pass for all.
+#[test]
+fn entries_that_overlap_take_nothing_from_each_other() {
+    let Some(place) = Place::new(&Options::default()) else { return };
+    let sender = IpAddr::from(place.lab.host(Side::B).ipv4);
+    let narrow = |verdict| place.flow(&place.options(), |flow| flow.join((GROUP, PORT).into(), Some(sender), verdict));
+    let (mut all, of_all) = place.group(&place.options(), Verdict::Drop);
+    let (mut one, of_one) = narrow(Verdict::Drop);
+    assert_eq!((verdict_of(&all, of_all), verdict_of(&one, of_one)), (Verdict::Drop, Verdict::Drop));
+    let before = place.kernel_group_packets();
+    place.sender().send((GROUP, PORT).into(), 50, 64);
+    expect(&mut all, 0..50);
+    expect(&mut one, 0..50);
+    assert_eq!(place.kernel_group_packets(), before, "nobody else has lost them");
+    let (mut passes, of_passes) = narrow(Verdict::Pass);
+    assert_eq!(verdict_of(&passes, of_passes), Verdict::Pass);
+    until("both are told", || {
+        [(&all, of_all), (&one, of_one)].iter().all(|(flow, entry)| verdict_of(flow, *entry) == Verdict::Pass)
+    });
+    place.sender().send((GROUP, PORT).into(), 50, 64);
+    for flow in [&mut all, &mut one, &mut passes] {
+        expect(flow, 0..50);
+    }
+    assert_eq!(place.kernel_group_packets(), before + 50);
+}
+
 #[test]
 fn another_socket_of_the_host_loses_nothing_by_drop() {
     let Some(place) = Place::new(&Options::default()) else { return };
@@ -281,7 +308,8 @@ fn a_slow_reader_knows_exactly_what_it_lost() {
     }
     let seen = |flow: &Flow| flow.statistics().packets() + flow.statistics().lost();
     let (one, other) = (fast.statistics(), slow.statistics());
-    assert_eq!(seen(&fast), seen(&slow), "what the device delivered: {one:?} {other:?}");
+    let dropped = (fast.dropped(), slow.dropped());
+    assert_eq!(seen(&fast), seen(&slow), "what the device delivered: {one:?} {other:?} {dropped:?}");
     assert!(seen(&slow) <= u64::from(sender.next) && slow.statistics().lost() > 0, "{:?}", slow.statistics());
 }
 
