@@ -36,8 +36,11 @@ int main(int argc, char **argv) {
     must(sidestep_address_parse(argv[2], &group));
     must(sidestep_flow_join(flow, &group.any, sizeof group, NULL, 0, SIDESTEP_VERDICT_DROP, &entry));
     must(sidestep_flow_path(flow, entry, &way));
-    fprintf(stderr, "%s on %s: %s\n", argv[2], argv[1],
-            way.way == SIDESTEP_FLOW_RING ? "ring" : sidestep_reason_text(way.reason));
+    if (way.way == SIDESTEP_FLOW_RING)
+        fprintf(stderr, "%s on %s: ring, %s\n", argv[2], argv[1],
+                way.verdict == SIDESTEP_VERDICT_DROP ? "drop" : "pass, as others on this host receive the group");
+    else
+        fprintf(stderr, "%s on %s: kernel, as %s\n", argv[2], argv[1], sidestep_reason_text(way.reason));
     do {
         /* A reader with a CPU of its own uses SIDESTEP_SPIN, or polls sidestep_flow_receive. */
         must(sidestep_flow_wait(flow, SIDESTEP_YIELD, SIDESTEP_FOREVER));

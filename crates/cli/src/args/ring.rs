@@ -38,7 +38,10 @@ Packets have the time of reception in seconds since 1970, their sender, and thei
 flow, groups and ports are read from a kernel socket, and standard error has the reason. `sidestep control` must run for rings.";
 
 #[derive(Debug, Args)]
-#[command(after_help = TAIL_AFTER_HELP)]
+#[command(
+    after_help = TAIL_AFTER_HELP,
+    override_usage = "sidestep ring tail [OPTIONS] <FILE>\n       sidestep ring tail [OPTIONS] --flow <ADDRESS:PORT> --interface <IF>"
+)]
 pub(crate) struct RingTail {
     /// The ring's file, the module's device (/dev/sidestep-ring), or a pinned BPF map
     /// (or --flow with --interface)

@@ -69,8 +69,14 @@ impl fmt::Display for EntryPath {
     }
 }
 
+/// Control's words often have the reason in them.
 fn told(reason: Reason, detail: &str) -> String {
-    if detail.is_empty() { reason.to_string() } else { format!("{reason} ({detail})") }
+    let text = reason.to_string();
+    match detail {
+        "" => text,
+        detail if detail.contains(&text) => detail.to_owned(),
+        detail => format!("{text} ({detail})"),
+    }
 }
 
 /// The reason why there are no rings.
@@ -86,13 +92,18 @@ impl Why {
     }
 
     pub(super) fn of(error: &Error) -> Self {
-        Self { reason: Reason::of_error(error), detail: error.to_string() }
+        let next = match error {
+            Error::Refused(refusal) if !refusal.next.is_empty() => format!("; {}", refusal.next),
+            _ => String::new(),
+        };
+        Self { reason: Reason::of_error(error), detail: format!("{error}{next}") }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidestep_control_api::message::{Code, Refusal};
 
     #[test]
     fn a_path_is_told_with_its_reason() {
@@ -103,5 +114,12 @@ mod tests {
         assert_eq!(path.to_string(), "kernel: this user may not bypass the kernel (user 7)");
         assert_eq!((path.is_ring(), path.reason()), (false, Some(Reason::NotAllowed)));
         assert!(EntryPath::without(&why, false).to_string().starts_with("nothing: "));
+        let refusal = Refusal::plain(Code::NotAllowed, "cannot open a feed").next("ask the administrator");
+        let why = Why::of(&Error::Refused(refusal));
+        let text = EntryPath::without(&why, true).to_string();
+        let told = "cannot open a feed: this user is not on the list of those who may bypass the kernel; ask the administrator";
+        assert_eq!(text, format!("kernel: this user may not bypass the kernel ({told})"));
+        let why = Why { reason: Reason::NotAllowed, detail: "no: this user may not bypass the kernel".into() };
+        assert_eq!(EntryPath::without(&why, true).to_string(), "kernel: no: this user may not bypass the kernel");
     }
 }
