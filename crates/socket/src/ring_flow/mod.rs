@@ -26,8 +26,9 @@
 //!
 //! # Order, fragments, other interfaces
 //!
-//! Packets of one receive queue come in their order. Fragments, and what comes by other interfaces, are not in rings, and while a ring
-//! carries an entry its kernel socket drops everything. A checksum that is wrong is counted, and its packet skipped.
+//! Packets of one receive queue come in their order. Fragments, packets with IP options or IPv6 extension headers, and what
+//! comes by other interfaces, are not in rings, and while a ring carries an entry its kernel socket drops everything. These are in no
+//! counter of the flow. A checksum that is wrong is counted, and its packet skipped.
 //!
 //! # Without control
 //!
