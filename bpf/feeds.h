@@ -144,7 +144,7 @@ INLINE int write_packet(struct xdp_md *context, const struct packet *packet, str
 	return 1;
 }
 
-/* Counts packets that found the ring busy, or a queue without a ring: as lost, where the readers look. */
+/* Counts packets that found the ring busy where the readers look. */
 INLINE void count_refused(struct ring_state *state, __u8 *ring)
 {
 	__u64 refused = __sync_lock_test_and_set(&state->refused, 0);
@@ -153,7 +153,7 @@ INLINE void count_refused(struct ring_state *state, __u8 *ring)
 		sidestep_ring_drop(&state->producer, ring, refused);
 }
 
-/* Copies a packet into the ring of its queue; returns whether it is there. Not static: the verifier then looks at it
+/* Copies a packet into the ring of its queue, or into the first one if that has none; returns whether it is there. Not static: the verifier then looks at it
  * once, and not once for each way that leads here (Linux 5.12 for the pointer). */
 __attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct packet *packet, __u32 feed)
 {
@@ -166,16 +166,18 @@ __attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct
 	if (!packet || !row || !row->live)
 		return 0;
 	rings = lookup(&feed_rings, &feed);
-	if (!rings)
-		return 0;
 	queue = context->rx_queue_index;
-	/* The ring of queue 0 tells of queues that have none. */
-	index = feed * QUEUES_MAX + (queue < row->rings && queue < QUEUES_MAX ? queue : 0);
+	/* The device may have got more queues, or has more than there can be rings. */
+	if (queue >= row->rings || queue >= QUEUES_MAX)
+		queue = 0;
+	index = feed * QUEUES_MAX + queue;
 	state = lookup(&ring_states, &index);
-	ring = lookup(rings, &queue);
-	if (!state)
+	if (!rings || !state)
 		return 0;
-	if (!ring || !begin_with(state)) {
+	ring = lookup(rings, &queue);
+	if (!ring)
+		return 0;
+	if (!begin_with(state)) {
 		__sync_fetch_and_add(&state->refused, 1);
 		return 0;
 	}

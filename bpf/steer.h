@@ -99,7 +99,7 @@ struct feed_set {
 /* A row of the table of feeds. */
 struct feed {
 	__u32 live;
-	__u32 rings;     /* one for each receive queue; packets of further queues are not copied */
+	__u32 rings;     /* one for each receive queue; packets of further queues are in the first one */
 	__u64 doorbells; /* bit n: doorbell n is there */
 	__u8 label[LABEL_BYTES]; /* for display */
 };
@@ -108,7 +108,7 @@ struct feed {
 struct ring_state {
 	struct sidestep_ring_producer producer;
 	__u64 busy;    /* 1 while a program writes the ring */
-	__u64 refused; /* packets that found it busy, or no ring for their queue (in that of queue 0), since the last one that did not */
+	__u64 refused; /* packets that found it busy since the last one that did not */
 };
 
 /* What stands before the IP packet in a message of a feed. Byte order of this machine. */

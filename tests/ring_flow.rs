@@ -5,6 +5,7 @@ mod support;
 use sidestep::engine::{Mode, Reason};
 use sidestep::idle::IdleStrategy;
 use sidestep::ring::flow::{Entry, EntryId, EntryPath, Flow, FlowOptions, Protocol, Verdict};
+use sidestep_control_api::client::Client;
 use sidestep_lab::{Host, Lab, Options, Side};
 use socket2::{Domain, Socket, Type};
 use std::collections::BTreeMap;
@@ -54,7 +55,7 @@ impl Place {
         let control = self.host().within(|| Ok(command.spawn().unwrap())).unwrap();
         let control = self.control.insert(control);
         let begin = Instant::now();
-        while !socket.exists() {
+        while Client::connect_to(&socket, "test").and_then(Client::bye).is_err() {
             assert!(control.try_wait().unwrap().is_none() && begin.elapsed() < WATCHDOG, "no control plane");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -285,7 +286,9 @@ fn shared_socket() -> std::io::Result<UdpSocket> {
 fn a_slow_reader_knows_exactly_what_it_lost() {
     let Some(place) = Place::new(&Options::default()) else { return };
     let shared = place.options().feed("fast and slow");
-    let ((mut fast, _), (mut slow, _)) = (place.group(&shared, Verdict::Pass), place.group(&shared, Verdict::Pass));
+    let ((mut fast, first), (mut slow, second)) =
+        (place.group(&shared, Verdict::Pass), place.group(&shared, Verdict::Pass));
+    assert_eq!((verdict_of(&fast, first), verdict_of(&slow, second)), (Verdict::Pass, Verdict::Pass));
     let mut sender = place.sender();
     // A ring holds some 8,000 of these.
     for _ in 0..600 {
@@ -307,6 +310,9 @@ fn a_slow_reader_knows_exactly_what_it_lost() {
         assert!(told <= flow.statistics().lost());
     }
     let seen = |flow: &Flow| flow.statistics().packets() + flow.statistics().lost();
+    let beside =
+        |flow: &Flow| (flow.statistics().by_kernel, flow.statistics().bad_checksums, flow.statistics().malformed);
+    assert_eq!((beside(&fast), beside(&slow)), ((0, 0, 0), (0, 0, 0)));
     let (one, other) = (fast.statistics(), slow.statistics());
     let dropped = (fast.dropped(), slow.dropped());
     assert_eq!(seen(&fast), seen(&slow), "what the device delivered: {one:?} {other:?} {dropped:?}");

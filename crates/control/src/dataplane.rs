@@ -36,6 +36,8 @@ pub(crate) struct OpenedFeed {
     pub(crate) facts: FeedFacts,
     /// The rings, which can be mapped read-only.
     pub(crate) map: OwnedFd,
+    /// The map's number in the kernel.
+    pub(crate) map_id: u32,
 }
 
 /// The rings that the program fills. A refusal has changed nothing.
@@ -48,6 +50,9 @@ pub(crate) trait FeedPlane {
 
     /// The rings of a feed, once more.
     fn feed_map(&self, feed: u32) -> Result<OwnedFd, Refusal>;
+
+    /// Returns whether the memory of a feed is still there: as long as anybody has it open or mapped.
+    fn is_held(&self, map_id: u32) -> bool;
 
     /// Removes a feed with its entries and doorbells; one that is gone is no error.
     fn close_feed(&mut self, feed: u32) -> Result<(), Problem>;

@@ -46,6 +46,8 @@ pub(crate) struct Fake {
     pub(crate) order: Vec<String>,
     pub(crate) doorbells: BTreeSet<(u32, u32)>,
     pub(crate) lost_feeds: Vec<u32>,
+    /// Closed feeds whose memory is still mapped.
+    pub(crate) held: BTreeSet<u32>,
     pub(crate) beats: Cell<u32>,
     /// The rings of a feed.
     pub(crate) rings: Option<u32>,
@@ -256,7 +258,15 @@ impl FeedPlane for Fake {
         let (rings, element_bytes) = self.feed_size(link);
         self.feeds.insert(feed, (link.index, BTreeSet::new()));
         let (interface, index, cells, mode) = (link.name.clone(), link.index, 16384, Mode::Copy);
-        Ok(OpenedFeed { facts: FeedFacts { feed, interface, index, rings, cells, element_bytes, mode }, map: file() })
+        Ok(OpenedFeed {
+            facts: FeedFacts { feed, interface, index, rings, cells, element_bytes, mode },
+            map: file(),
+            map_id: feed,
+        })
+    }
+
+    fn is_held(&self, map_id: u32) -> bool {
+        self.feeds.contains_key(&map_id) || self.held.contains(&map_id)
     }
 
     fn feed_map(&self, _feed: u32) -> Result<OwnedFd, Refusal> {

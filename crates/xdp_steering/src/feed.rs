@@ -53,7 +53,7 @@ pub struct FeedFacts {
     /// Packets in each ring since it was made.
     pub published: Vec<u64>,
     /// Packets that are in no ring: longer than [`RING_PACKET_BYTES_MAX`](crate::RING_PACKET_BYTES_MAX), in buffers that cannot be read,
-    /// of a queue without a ring, or come while another CPU wrote the ring. The rings' headers say it to the readers.
+    /// or come while another CPU wrote the ring. The rings' headers say it to the readers.
     pub dropped: u64,
 }
 
@@ -155,11 +155,17 @@ impl Tables {
     /// The descriptor that [`Self::feed_create`] returned, opened again.
     pub fn feed_descriptor(&self, feed: FeedId) -> Result<OwnedFd, Problem> {
         let problem = |why: String| Problem::failed(format!("cannot open the rings of {feed}"), why);
-        let id = self.maps.feed_rings.lookup(&feed.key(), MapFlags::ANY).map_err(|error| problem(error.to_string()))?;
-        let id = id.ok_or_else(|| problem("there is no such feed".to_owned()))?;
-        let map = MapHandle::from_map_id(u32::from_ne_bytes(take(&id, 0)));
+        let map = MapHandle::from_map_id(self.feed_map_id(feed)?);
         let map = map.map_err(|error| problem(error.to_string()))?;
         map.as_fd().try_clone_to_owned().map_err(|error| problem(error.to_string()))
+    }
+
+    /// The number that the kernel has given to the rings of a feed: see [`is_map`].
+    pub fn feed_map_id(&self, feed: FeedId) -> Result<u32, Problem> {
+        let problem = |why: String| Problem::failed(format!("cannot look up the rings of {feed}"), why);
+        let id = self.maps.feed_rings.lookup(&feed.key(), MapFlags::ANY).map_err(|error| problem(error.to_string()))?;
+        let id = id.ok_or_else(|| problem("there is no such feed".to_owned()))?;
+        Ok(u32::from_ne_bytes(take(&id, 0)))
     }
 
     /// Has packets copied into a feed. All entries that match a packet count, not only the most specific one. A new entry passes them
@@ -312,6 +318,11 @@ impl Tables {
             Problem::failed(format!("cannot copy {entry} into rings"), why).next("close others")
         })
     }
+}
+
+/// Returns whether the kernel has a BPF map of this number: it goes with the last one who has it open or mapped.
+pub fn is_map(id: u32) -> bool {
+    MapHandle::from_map_id(id).is_ok()
 }
 
 fn state_key(feed: FeedId, queue: u32) -> [u8; 4] {

@@ -40,7 +40,7 @@ mod tables;
 pub use bpffs::{mount, unmount};
 pub use counters::Counter;
 pub use entry::{Flow, Group, Listener, MapEntry, Protocol, Vlan, VlanMatch};
-pub use feed::{FeedEntry, FeedFacts, FeedId};
+pub use feed::{FeedEntry, FeedFacts, FeedId, is_map};
 pub use layout::{
     DOORBELLS_MAX, FEED_CELLS, FEEDS_MAX, FLOWS_MAX, GROUPS_MAX, LISTENERS_MAX, QUEUES_MAX, RING_PACKET_BYTES_MAX,
     STACKS_MAX, ring_packet,

@@ -2,7 +2,7 @@
 
 use super::entry::ours;
 use super::interface::Interface;
-use super::socket::receiving;
+use super::socket::steerable;
 use super::{Mode, Xdp};
 use crate::dataplane::{FeedPlane, OpenedFeed};
 use sidestep_control_api::message::{Code, Entry, FeedFacts, Refusal};
@@ -50,7 +50,7 @@ impl Xdp {
 
 impl FeedPlane for Xdp {
     fn feed_size(&self, link: &Link) -> (u32, u64) {
-        (receiving(link), element_bytes())
+        (steerable(link), element_bytes())
     }
 
     fn open_feed(&mut self, feed: u32, label: &str, link: &Link) -> Result<OpenedFeed, Refusal> {
@@ -58,9 +58,12 @@ impl FeedPlane for Xdp {
         let interface = self.program_on(link, Mode::ZeroCopy)?;
         let mode = interface.mode();
         // Only now: a device may have more queues with a program than without.
-        let rings = receiving(link);
+        let rings = steerable(link);
         let created = interface.steering.tables().feed_create(label, rings);
-        let (id, map) = match created {
+        let (id, map, map_id) = match created.and_then(|(id, map)| {
+            let map_id = interface.steering.tables().feed_map_id(id)?;
+            Ok((id, map, map_id))
+        }) {
             Ok(created) => created,
             Err(problem) => {
                 self.leave(link.index).unwrap_or_else(say);
@@ -70,13 +73,17 @@ impl FeedPlane for Xdp {
         self.feeds.insert(feed, PlacedFeed { interface: link.index, id, rings });
         let (cells, element_bytes) = (FEED_CELLS, element_bytes());
         let (interface, index) = (link.name.clone(), link.index);
-        Ok(OpenedFeed { facts: FeedFacts { feed, interface, index, rings, cells, element_bytes, mode }, map })
+        Ok(OpenedFeed { facts: FeedFacts { feed, interface, index, rings, cells, element_bytes, mode }, map, map_id })
     }
 
     fn feed_map(&self, feed: u32) -> Result<OwnedFd, Refusal> {
         let (interface, id) = self.feed(feed)?;
         let map = interface.steering.tables().feed_descriptor(id);
         map.map_err(|problem| Refusal::of(Code::Kernel, format!("cannot open feed {feed}"), &problem))
+    }
+
+    fn is_held(&self, map_id: u32) -> bool {
+        sidestep_xdp_steering::is_map(map_id)
     }
 
     fn close_feed(&mut self, feed: u32) -> Result<(), Problem> {
@@ -128,7 +135,7 @@ impl FeedPlane for Xdp {
             let Some(link) = link.filter(|_| self.interfaces.contains_key(&placed.interface)) else {
                 return Some("the interface is gone, or its program was detached".to_owned());
             };
-            let now = receiving(link);
+            let now = steerable(link);
             let was = placed.rings;
             (now != was).then(|| format!("{} receives by {now} queues, no longer by {was}", link.name))
         };

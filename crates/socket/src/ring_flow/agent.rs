@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Between two attempts to open a feed of a control that is not there.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The same after control has refused: each refusal stands in `sidestep ps`.
+/// The same after control has refused a feed or an entry, or has taken one away: each refusal stands in `sidestep ps`.
 const RETRY_REFUSED: Duration = Duration::from_secs(10);
 
 /// The most notices of control per turn: calls of the owner are answered between them.
@@ -21,7 +21,11 @@ pub(super) fn run(shared: &Shared) {
         let (connection, pause) = {
             let state = shared.state();
             let connection = state.session.as_ref().and_then(|session| session.descriptor().ok());
-            (connection, if state.session.is_some() { None } else { Some(pause_after(state.why.reason)) })
+            let pause = match state.session {
+                Some(_) => shared.has_refused(&state).then_some(RETRY_REFUSED),
+                None => Some(pause_after(state.why.reason)),
+            };
+            (connection, pause)
         };
         let is_time_out = !sleep(shared, connection.as_ref(), pause);
         let mut state = shared.state();
@@ -30,6 +34,9 @@ pub(super) fn run(shared: &Shared) {
         }
         if state.session.is_some() {
             hear(shared, &mut state);
+            if is_time_out {
+                shared.steer_refused(&mut state);
+            }
         } else if is_time_out {
             shared.open(&mut state);
         }

@@ -154,6 +154,71 @@ fn a_ring_carries_an_entry_and_its_kernel_socket_is_deaf() {
     (0..2 * LOOKS_PER_TWIN).for_each(|_| assert!(flow.receive().is_none()));
 }
 
+/// What a kernel socket has received before rings carry its traffic comes first, not hours later, when control ends.
+#[test]
+fn what_came_before_the_ring_is_received_before_it() {
+    let mut feed = Feed::new(1);
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let control = Control::start(&[&feed], move |entry| {
+        for text in ["one", "two"] {
+            sender.send_to(text.as_bytes(), entry.local()).unwrap();
+        }
+        carried(Verdict::Drop)
+    });
+    let mut flow = control.flow();
+    let id = port(&mut flow);
+    assert!(flow.path(id).is_ring());
+    feed.publish(0, &message_v4(b"by the ring", 1, 0));
+    for text in ["one", "two", "by the ring"] {
+        assert_eq!(flow.receive().expect("it is there").payload(), text.as_bytes());
+    }
+    assert!(flow.receive().is_none());
+    assert_eq!((flow.statistics().by_kernel, flow.statistics().packets()), (2, 3));
+}
+
+#[test]
+fn a_new_controls_rings_are_read_at_once() {
+    let (feed, mut newer) = (Feed::new(1), Feed::new(1));
+    let control = Control::start(&[&feed, &newer], |_| carried(Verdict::Drop));
+    let mut flow = control.flow();
+    let id = port(&mut flow);
+    control.order(Order::HangUp);
+    until("the loss is noticed", &mut flow, |flow| !flow.path(id).is_ring());
+    assert!(flow.receive().is_none(), "the rings are retired");
+    until("the feed is open again", &mut flow, |flow| flow.path(id).is_ring());
+    newer.publish(0, &message_v4(b"after", 1, 0));
+    let found = (0..3).any(|_| flow.receive().is_some_and(|packet| packet.payload() == b"after"));
+    assert!(found, "nobody waits until those of the dead control are silent");
+}
+
+/// Control keeps one wish for an entry: the first of two would go on as if it were there.
+#[test]
+fn an_entry_is_in_a_flow_once() {
+    let feed = Feed::new(1);
+    let control = Control::start(&[&feed], |_| carried(Verdict::Pass));
+    let mut flow = control.flow();
+    let group = "239.7.7.7:7007".parse().unwrap();
+    let tap = Entry::Multicast { group, source: None, vlan: None };
+    let id = flow.tap(tap, Verdict::Pass).unwrap();
+    assert!(flow.tap(tap, Verdict::Pass).is_err());
+    flow.leave(id);
+    flow.tap(tap, Verdict::Pass).unwrap();
+}
+
+#[test]
+fn an_entry_that_was_taken_away_is_asked_for_again() {
+    let feed = Feed::new(1);
+    let control = Control::start(&[&feed], |_| carried(Verdict::Pass));
+    let mut flow = control.flow();
+    let id = port(&mut flow);
+    let entry = Entry::Listener { protocol: Protocol::Udp, local: flow.local(id).unwrap(), vlan: None };
+    let gone =
+        FeedVerdict { feed: 1, entry, verdict: None, reason: Some("it is not known who shares the port".into()) };
+    control.order(Order::Tell(Box::new(Reply::FeedVerdict(gone))));
+    until("the entry is gone", &mut flow, |flow| !flow.path(id).is_ring());
+    until("it is there again", &mut flow, |flow| flow.path(id).is_ring());
+}
+
 #[test]
 fn without_control_kernel_sockets_take_over_and_a_new_control_takes_back() {
     let (mut feed, mut newer) = (Feed::new(1), Feed::new(1));

@@ -113,6 +113,11 @@ impl Link {
         state.entries.insert(number, wanted);
     }
 
+    /// Returns whether there is such an entry.
+    pub(super) fn has(&self, entry: &Entry) -> bool {
+        self.shared.state().entries.values().any(|wanted| wanted.entry == *entry)
+    }
+
     /// The number of entries.
     pub(super) fn count(&self) -> usize {
         self.shared.board().paths.len()
@@ -216,6 +221,32 @@ impl Shared {
         self.post(|board| board.news.opened = Some(Box::new(rings)));
         let entries = std::mem::take(&mut state.entries);
         entries.iter().for_each(|(number, wanted)| self.steer(state, *number, wanted));
+        state.entries = entries;
+        if state.session.is_none() {
+            self.silence(state, false);
+        }
+    }
+
+    fn refused(&self, state: &State) -> Vec<u32> {
+        let board = self.board();
+        let is_refused = |number: &&u32| board.paths.get(number).is_some_and(|path| !path.is_ring());
+        state.entries.keys().filter(is_refused).copied().collect()
+    }
+
+    /// Returns whether control has not taken every entry, or has taken one away.
+    pub(super) fn has_refused(&self, state: &State) -> bool {
+        !self.refused(state).is_empty()
+    }
+
+    /// Asks again for such entries: what stood in their way may be gone.
+    pub(super) fn steer_refused(&self, state: &mut State) {
+        let refused = self.refused(state);
+        let entries = std::mem::take(&mut state.entries);
+        for (number, wanted) in entries.iter().filter(|(number, _)| refused.contains(number)) {
+            if state.session.is_some() {
+                self.steer(state, *number, wanted);
+            }
+        }
         state.entries = entries;
         if state.session.is_none() {
             self.silence(state, false);

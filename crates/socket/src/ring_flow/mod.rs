@@ -113,6 +113,10 @@ pub struct Flow {
     /// Rings of a feed that was lost, until they are empty and this time has passed.
     retired: Option<(Rings, Option<Instant>)>,
     twins: Vec<Twin>,
+    /// True if some kernel socket has a backlog.
+    has_backlog: bool,
+    /// The number of changes that the agent has told.
+    changes: u64,
     /// The kernel socket that is looked at first.
     turn: usize,
     empty_looks: u32,
@@ -138,6 +142,8 @@ impl Flow {
             rings: None,
             retired: None,
             twins: Vec::new(),
+            has_backlog: false,
+            changes: 0,
             turn: 0,
             empty_looks: 0,
             buffer: vec![0; DATAGRAM_BYTES_MAX],
@@ -237,6 +243,11 @@ impl Flow {
         if self.link.has_news() {
             self.take_news();
         }
+        if self.has_backlog
+            && let Some(found) = self.find_in_backlog()
+        {
+            return Some(found);
+        }
         for _ in 0..SKIPPED_MAX {
             // What is left of a lost feed came first.
             let is_retired = self.retired.is_some();
@@ -252,7 +263,12 @@ impl Flow {
                         self.empty_looks = 0;
                         return Some(found);
                     }
-                    Err(refused) => self.statistics.count(refused),
+                    Err(refused) => {
+                        if let Some(rings) = self.rings_in_turn() {
+                            rings.keep_loss(&read);
+                        }
+                        self.statistics.count(refused);
+                    }
                 },
                 Look::Broken(_) if is_retired => self.retired = None,
                 Look::Broken(error) => {
@@ -271,6 +287,30 @@ impl Flow {
                 Look::Empty => return self.find_in_twins(),
             }
         }
+        None
+    }
+
+    /// The rings that are read now.
+    fn rings_in_turn(&mut self) -> Option<&mut Rings> {
+        match &mut self.retired {
+            Some((rings, _)) => Some(rings),
+            None => self.rings.as_mut(),
+        }
+    }
+
+    /// Reads what kernel sockets had received before rings carried their traffic. It ends: they receive no more.
+    #[cold]
+    fn find_in_backlog(&mut self) -> Option<Found> {
+        for at in 0..self.twins.len() {
+            if !self.twins[at].has_backlog {
+                continue;
+            }
+            if let Some(found) = read_twin(&self.twins[at], &mut self.buffer) {
+                return Some(found);
+            }
+            self.twins[at].has_backlog = false;
+        }
+        self.has_backlog = false;
         None
     }
 
@@ -303,18 +343,9 @@ impl Flow {
             if twin.is_carried {
                 continue;
             }
-            if let Some((length, source)) = twin.receive(&mut self.buffer) {
+            if let Some(found) = read_twin(twin, &mut self.buffer) {
                 self.turn = (at + 1) % count;
-                let facts = Facts {
-                    source,
-                    destination: twin.local(),
-                    protocol: Protocol::Udp,
-                    received_ns: sidestep_sys::clock::monotonic_ns(),
-                    vlan: None,
-                    queue: None,
-                    lost_before: 0,
-                };
-                return Some(Found { facts, payload: 0..length, packet: 0..0 });
+                return Some(found);
             }
         }
         None
@@ -325,9 +356,11 @@ impl Flow {
         let twins = &mut self.twins;
         let news = self.link.take_news(|number, is_carried| {
             if let Some(twin) = twins.iter_mut().find(|twin| twin.number == number) {
-                twin.is_carried = is_carried;
+                twin.set_carried(is_carried);
             }
         });
+        self.has_backlog = self.twins.iter().any(|twin| twin.has_backlog);
+        self.changes += 1;
         if let Some(is_silent) = news.lost
             && let Some(rings) = self.rings.take()
         {
@@ -336,6 +369,8 @@ impl Flow {
             self.retired = Some((rings, is_silent.then(|| Instant::now() + RINGS_OUTLIVE_CONTROL)));
         }
         if let Some(rings) = news.opened {
+            // A new control has removed the feeds of the one before: nothing comes by their rings any more.
+            self.retired.iter_mut().for_each(|(_, until)| *until = None);
             // What is stashed in it stays.
             self.buffer.resize(self.buffer.len().max(rings.message_bytes_max()), 0);
             self.rings = Some(*rings);
@@ -355,6 +390,10 @@ impl Flow {
     }
 
     fn add(&mut self, entry: Entry, verdict: Verdict, twin: Option<Twin>) -> Result<EntryId, Problem> {
+        if self.link.has(&entry) {
+            let why = "this flow has the entry already";
+            return Err(Problem::usage(format!("cannot receive {entry}"), why).next("use the one that there is"));
+        }
         let proof = twin.as_ref().map(Twin::proof).transpose()?;
         self.last_entry += 1;
         self.twins.extend(twin);
@@ -362,6 +401,21 @@ impl Flow {
         self.take_news();
         Ok(EntryId(self.last_entry))
     }
+}
+
+/// The next datagram of a kernel socket.
+fn read_twin(twin: &Twin, buffer: &mut [u8]) -> Option<Found> {
+    let (length, source) = twin.receive(buffer)?;
+    let facts = Facts {
+        source,
+        destination: twin.local(),
+        protocol: Protocol::Udp,
+        received_ns: sidestep_sys::clock::monotonic_ns(),
+        vlan: None,
+        queue: None,
+        lost_before: 0,
+    };
+    Some(Found { facts, payload: 0..length, packet: 0..0 })
 }
 
 fn index_of(interface: &str) -> Result<u32, Problem> {

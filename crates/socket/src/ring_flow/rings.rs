@@ -106,6 +106,13 @@ impl Rings {
         Look::Empty
     }
 
+    /// Has the next message of the queue tell the loss before one that was skipped.
+    pub(super) fn keep_loss(&mut self, skipped: &Read) {
+        if let Some(reader) = self.readers.get_mut(skipped.queue as usize) {
+            reader.lost += skipped.lost_before;
+        }
+    }
+
     /// The descriptor that is readable after the doorbell was rung.
     pub(super) fn doorbell(&self) -> Option<BorrowedFd<'_>> {
         self.doorbell.as_ref().map(Doorbell::fd)

@@ -105,6 +105,26 @@ fn what_is_damaged_is_counted_and_skipped() {
 }
 
 #[test]
+fn a_loss_before_damaged_packets_is_told_with_the_next_whole_one() {
+    let mut feed = Feed::new(1);
+    let mut flow = over(&feed);
+    let mut damaged = message_v4(b"tick", 1, 0);
+    *damaged.last_mut().unwrap() ^= 1;
+    for _ in 0..1000 {
+        feed.publish(0, &damaged);
+    }
+    publish(&mut feed, 0, 5);
+    let told = loop {
+        if let Some(packet) = flow.receive() {
+            break packet.lost_before();
+        }
+    };
+    let statistics = flow.statistics();
+    assert_eq!((statistics.lost() + statistics.bad_checksums, told), (1000, statistics.lost()));
+    assert!(told > 0);
+}
+
+#[test]
 fn a_flood_of_damage_ends_a_call_and_not_the_flow() {
     let mut feed = Feed::new(1);
     let mut flow = over(&feed);

@@ -17,6 +17,8 @@ pub(super) struct Twin {
     local: SocketAddr,
     /// True while rings carry the traffic: the socket then drops everything.
     pub(super) is_carried: bool,
+    /// True until what came before the rings carried the traffic is read.
+    pub(super) has_backlog: bool,
 }
 
 /// The agent's end: a descriptor of the same socket, and its filter.
@@ -42,7 +44,7 @@ impl Twin {
         // Several programs may receive a group.
         let socket = Socket::bind(at, &of_socket(true, options)).map_err(|error| failed(&error))?;
         socket.join(group.ip(), index, source).map_err(|error| failed(&error))?;
-        Ok(Self { number, socket, local: group, is_carried: false })
+        Ok(Self { number, socket, local: group, is_carried: false, has_backlog: false })
     }
 
     /// A port of this host, for what comes by the interface: a ring carries nothing else.
@@ -51,7 +53,13 @@ impl Twin {
         let socket = Socket::bind(local, &of_socket(false, options)).map_err(|error| failed(&error))?;
         bind_to_interface(socket.as_fd(), index).map_err(|error| failed(&error))?;
         let local = socket.local().map_err(|error| failed(&error))?;
-        Ok(Self { number, socket, local, is_carried: false })
+        Ok(Self { number, socket, local, is_carried: false, has_backlog: false })
+    }
+
+    /// Rings carry the traffic from now on, and the socket drops everything; or it is read again.
+    pub(super) fn set_carried(&mut self, is_carried: bool) {
+        self.has_backlog = is_carried && (self.has_backlog || !self.is_carried);
+        self.is_carried = is_carried;
     }
 
     /// The address that it is bound to.

@@ -83,9 +83,14 @@ impl Flow {
         if self.retired.is_some() {
             return false;
         }
-        // Looked at after the flag was set: a packet before that is found, one after that rings.
+        if self.is_ready() {
+            return false;
+        }
+        // Looked at after the flag was set: a packet before that is found, one after that rings. The flag of rings that were replaced
+        // meanwhile is nobody's.
+        let changes = self.changes;
         let is_asked = self.rings.as_ref().is_none_or(Rings::request_doorbell);
-        !self.is_ready() && is_asked
+        !self.is_ready() && is_asked && self.changes == changes
     }
 
     /// Looks for a packet and keeps it for the next call.

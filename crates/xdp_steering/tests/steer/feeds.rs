@@ -344,9 +344,9 @@ fn packets_that_find_their_ring_busy_are_counted() {
     });
 }
 
-/// For the administrator at once, for readers with the next packet that is in a ring.
+/// A device may have got more queues since the feed was made.
 #[test]
-fn packets_of_a_queue_without_a_ring_are_counted() {
+fn packets_of_a_queue_without_a_ring_are_in_the_first_one() {
     if !can_run() {
         return;
     }
@@ -362,14 +362,14 @@ fn packets_of_a_queue_without_a_ring_are_counted() {
             let feed = Feed::new(rehearsal.tables(), 1);
             rehearsal.tables().feed_add(feed.id, &any_group()).unwrap();
             let mut reader = feed.reader(0);
-            let dropped = |rehearsal: &Rehearsal| rehearsal.tables().feed_facts(feed.id).unwrap().unwrap().dropped;
-            for _ in 0..3 {
-                rehearsal.run_on(&datagram(0).bytes, ifindex, 1).unwrap();
+            for queue in [1, 0, 1] {
+                rehearsal.run_on(&datagram(queue as usize).bytes, ifindex, queue).unwrap();
             }
-            assert_eq!((dropped(&rehearsal), reader.dropped()), (3, 0));
-            rehearsal.run_on(&datagram(0).bytes, ifindex, 0).unwrap();
-            assert_eq!((dropped(&rehearsal), reader.dropped()), (3, 3));
-            assert!(message(&mut reader).is_some() && message(&mut reader).is_none());
+            for queue in [1, 0, 1] {
+                assert_is(&message(&mut reader).unwrap(), &datagram(queue), 39 + queue, 8, 0);
+            }
+            let facts = rehearsal.tables().feed_facts(feed.id).unwrap().unwrap();
+            assert_eq!((message(&mut reader), facts.published, facts.dropped), (None, vec![3], 0));
         });
         Ok(())
     })

@@ -1,7 +1,7 @@
 //! The ends of feeds, of their entries and of their clients.
 
 use super::verdict::Receivers;
-use super::{Feeds, Reader};
+use super::{Closed, Feed, Feeds, Reader};
 use crate::dataplane::Dataplane;
 use crate::registry::{Host, RecordStore, Registry};
 use sidestep_control_api::message::{Code, Entry, FeedRevoked, FeedVerdict, Refusal, Reply};
@@ -16,11 +16,16 @@ const BEAT: Duration = Duration::from_millis(100);
 impl Feeds {
     /// The notices that every feed is lost.
     pub(in crate::registry) fn revoked(&self, refusal: &Refusal) -> Vec<(u32, Reply)> {
-        let of_feed = |(feed, found): (&u32, &super::Feed)| {
+        let of_feed = |(feed, found): (&u32, &Feed)| {
             let notice = Reply::FeedRevoked(FeedRevoked { feed: *feed, refusal: refusal.clone() });
             found.readers.keys().map(|client| (*client, notice.clone())).collect::<Vec<_>>()
         };
         self.all.iter().flat_map(of_feed).collect()
+    }
+
+    /// Counts the memory of a feed that is being closed, until nobody has it.
+    pub(super) fn remember(&mut self, feed: &Feed) {
+        self.closed.push(Closed { owner: feed.sharers.owner, bytes: feed.bytes(), map_id: feed.map_id });
     }
 
     /// Returns whether a reader of the feed has the entry.
@@ -134,8 +139,8 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         for slot in doorbells {
             self.dataplane.close_doorbell(feed, slot).unwrap_or_else(say);
         }
-        if is_last {
-            self.feeds.all.remove(&feed);
+        if is_last && let Some(found) = self.feeds.all.remove(&feed) {
+            self.feeds.remember(&found);
             self.close_feed(feed);
         }
     }
@@ -158,6 +163,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         for (feed, refusal) in self.dataplane.lost_feeds(links) {
             let Some(found) = self.feeds.all.remove(&feed) else { continue };
             say(format!("feed {feed} is closed: {}", refusal.reason));
+            self.feeds.remember(&found);
             let interface = found.facts.index;
             for (client, Reader { entries, .. }) in &found.readers {
                 let notice = FeedRevoked { feed, refusal: refusal.clone() };

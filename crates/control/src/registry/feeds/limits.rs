@@ -38,8 +38,10 @@ impl Feeds {
     /// Checks that another feed of this size is within the limits.
     pub(super) fn check_size(&self, owner: Owner, interface: u32, bytes: u64, thing: &str) -> Result<(), Refusal> {
         let sum = |is_it: &dyn Fn(Owner) -> bool| -> u64 {
-            let feeds = self.all.values().filter(|feed| is_it(feed.sharers.owner));
-            feeds.map(|feed| feed.facts.element_bytes.saturating_mul(feed.facts.rings.into())).sum()
+            let open = self.all.values().filter(|feed| is_it(feed.sharers.owner)).map(super::Feed::bytes);
+            // Whoever has mapped it keeps it.
+            let closed = self.closed.iter().filter(|feed| is_it(feed.owner)).map(|feed| feed.bytes);
+            open.chain(closed).sum()
         };
         let refuse = |reason: String| {
             let next = "close feeds that are not needed, or share one by its name; sidestep ps lists them";

@@ -35,6 +35,8 @@ pub(super) struct Feeds {
     dropping: BTreeSet<(u32, Entry)>,
     /// Feeds whose closing failed; it is retried.
     doomed: BTreeSet<u32>,
+    /// Closed feeds whose memory a client may still have.
+    closed: Vec<Closed>,
     entries_max: EntriesMax,
     beaten_at: Option<Instant>,
 }
@@ -43,7 +45,22 @@ pub(super) struct Feeds {
 struct Feed {
     sharers: Sharers,
     facts: FeedFacts,
+    map_id: u32,
     readers: BTreeMap<u32, Reader>,
+}
+
+impl Feed {
+    /// The size of its rings.
+    fn bytes(&self) -> u64 {
+        self.facts.element_bytes.saturating_mul(self.facts.rings.into())
+    }
+}
+
+/// The memory of a feed that was closed.
+struct Closed {
+    owner: Owner,
+    bytes: u64,
+    map_id: u32,
 }
 
 /// The clients that share a feed. A program with the right to taps shares none with one that lacks it, which would read the taps.
@@ -164,11 +181,13 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
             found.readers.entry(id).or_default();
             return Ok(Answer { descriptors: vec![map], ..Answer::plain(Reply::Feed(found.facts.clone())) });
         }
+        let (plane, closed) = (&self.dataplane, &mut self.feeds.closed);
+        closed.retain(|feed| plane.is_held(feed.map_id));
         let (rings, bytes) = self.dataplane.feed_size(link);
         self.feeds.check_size(sharers.owner, link.index, bytes.saturating_mul(rings.into()), &thing)?;
         let number = self.free_feed();
         let label = format!("#{number} user {}", sharers.uid);
-        let OpenedFeed { facts, map } = self.dataplane.open_feed(number, &label, link)?;
+        let OpenedFeed { facts, map, map_id } = self.dataplane.open_feed(number, &label, link)?;
         // A device may have more queues with a program than without.
         let bytes = facts.element_bytes.saturating_mul(facts.rings.into());
         if let Err(refusal) = self.feeds.check_size(sharers.owner, link.index, bytes, &thing) {
@@ -178,7 +197,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         note(format!("feed {number}: {} rings on {} for user {}", facts.rings, facts.interface, sharers.uid));
         self.feeds.last = number;
         let readers = BTreeMap::from([(id, Reader::default())]);
-        self.feeds.all.insert(number, Feed { sharers, facts: facts.clone(), readers });
+        self.feeds.all.insert(number, Feed { sharers, facts: facts.clone(), map_id, readers });
         Ok(Answer { descriptors: vec![map], ..Answer::plain(Reply::Feed(facts)) })
     }
 

@@ -20,6 +20,10 @@ use std::net::IpAddr;
 /// bind a hundred thousand to one port.
 const SOCKETS_PER_PORT_MAX: usize = 1024;
 
+/// The most entries whose packets begin to be dropped in one check: each takes two lists of the kernel's sockets, some milliseconds. The
+/// others' turn is the next one; until then their packets pass.
+const DECISIONS_MAX: usize = 8;
+
 /// The kernel's UDP sockets and TCP listeners at the ports of feeds' entries.
 #[derive(Default)]
 pub(super) struct Receivers {
@@ -48,7 +52,8 @@ impl Receivers {
     pub(super) fn of(entry: &Entry, host: &dyn Host) -> Self {
         let mut receivers = Self::default();
         let wanted = Wanted::Port(entry.protocol(), entry.local().port());
-        if host.has_socket(wanted, &mut |socket| receivers.keep(socket)).is_err() {
+        let mut keep = |socket: &KernelSocket| meets(socket, entry.local().ip()) && receivers.keep(socket);
+        if host.has_socket(wanted, &mut keep).is_err() {
             receivers.unread.insert(entry.protocol());
         }
         receivers
@@ -57,13 +62,23 @@ impl Receivers {
     /// Those at the ports of these entries.
     pub(super) fn of_all(entries: &BTreeSet<Entry>, host: &dyn Host) -> Self {
         let mut receivers = Self::default();
-        let ports: BTreeSet<_> = entries.iter().map(|entry| (entry.protocol(), entry.local().port())).collect();
+        let mut ports: BTreeMap<_, BTreeSet<IpAddr>> = BTreeMap::new();
+        for entry in entries {
+            let local = entry.local();
+            ports.entry((entry.protocol(), local.port())).or_default().insert(local.ip());
+        }
+        // Any user may bind any number of sockets to other addresses of the port: these are nobody's receivers.
+        let concerns = |socket: &KernelSocket, addresses: &BTreeSet<IpAddr>| {
+            addresses.iter().any(|address| meets(socket, *address))
+        };
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             if ports.range((protocol, 0)..=(protocol, u16::MAX)).next().is_none() {
                 continue;
             }
-            let mut keep =
-                |socket: &KernelSocket| ports.contains(&(protocol, socket.local.port())) && receivers.keep(socket);
+            let mut keep = |socket: &KernelSocket| {
+                let addresses = ports.get(&(protocol, socket.local.port()));
+                addresses.is_some_and(|addresses| concerns(socket, addresses)) && receivers.keep(socket)
+            };
             if let Err(error) = host.has_socket(Wanted::Receivers(protocol), &mut keep) {
                 say(format!("cannot check who else receives what feeds have: {error}"));
                 receivers.unread.insert(protocol);
@@ -154,10 +169,15 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// The verdicts at housekeeping; returns the clients to notify.
     pub(super) fn check_verdicts(&mut self, receivers: &Receivers, host: &dyn Host) -> Vec<(u32, Reply)> {
         let mut notices = Vec::new();
+        let mut decisions_left = DECISIONS_MAX;
         for (interface, entry) in self.feeds.wanting_drop() {
             let is_dropping = self.feeds.dropping.contains(&(interface, entry));
             let mut obstacle = self.obstacle(interface, &entry, receivers, host);
             if obstacle.is_none() && !is_dropping {
+                if decisions_left == 0 {
+                    continue;
+                }
+                decisions_left -= 1;
                 // `receivers` are as old as this check.
                 let told = self.decide(interface, &entry, host);
                 notices.extend(self.feeds.tell(interface, &entry, &told));

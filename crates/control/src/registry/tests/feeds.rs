@@ -233,6 +233,44 @@ fn a_packet_is_dropped_only_where_nobody_else_loses_it() {
     assert_eq!(case.registry.feeds.counts(), (1, 0));
 }
 
+/// Each decision lists the kernel's sockets twice: a thousand at a time would keep control from its heartbeat.
+#[test]
+fn few_verdicts_are_decided_at_a_time() {
+    let mut case = Case::new();
+    let id = case.client(READER);
+    let feed = case.open_feed(id, "");
+    let ports: Vec<_> = (0..20).map(|_| port()).collect();
+    for (twin, entry) in &ports {
+        assert_eq!(case.verdict(id, feed, *entry, Verdict::Drop, twin), (Verdict::Drop, false));
+    }
+    case.host.receivers = ports.iter().map(|(_, entry)| stranger(entry.local(), READER)).collect();
+    case.check_feeds();
+    let drops = |case: &Case| case.registry.dataplane.drops.len();
+    assert_eq!(drops(&case), 0, "all end at once");
+    case.host.receivers.clear();
+    for count in [8, 16, 20] {
+        case.check_feeds();
+        assert_eq!(drops(&case), count);
+    }
+}
+
+/// Of other addresses of the port.
+#[test]
+fn a_thousand_sockets_of_others_take_no_entry_away() {
+    let mut case = Case::new();
+    let id = case.client(READER);
+    let feed = case.open_feed(id, "");
+    let (twin, entry) = port();
+    assert_eq!(case.verdict(id, feed, entry, Verdict::Drop, &twin), (Verdict::Drop, false));
+    let elsewhere = SocketAddr::from(([127, 0, 9, 9], entry.local().port()));
+    case.host.receivers = vec![stranger(elsewhere, OTHER); 2000];
+    assert_eq!(case.check_feeds(), []);
+    assert!(case.registry.dataplane.drops.contains(&(2, entry)));
+    case.host.receivers = vec![stranger(entry.local(), READER); 2000];
+    let told = case.check_feeds();
+    assert!(matches!(told[..], [(_, Reply::FeedVerdict(FeedVerdict { verdict: None, .. }))]), "{told:?}");
+}
+
 /// Its first packet must not be dropped for a feed.
 #[test]
 fn a_stack_gets_its_packets_from_the_first_one_on() {
@@ -294,6 +332,15 @@ fn feeds_are_bounded() {
     case.registry.dataplane.rings = Some(200);
     case.open_feed(other, "");
     assert_eq!(case.feed_code(other, ""), Some(Code::Limit), "400 MiB");
+    // Memory that was closed and is still mapped counts.
+    case.registry.hang_up(other, case.now);
+    let other = case.client(OTHER);
+    let mapped = case.open_feed(other, "");
+    case.registry.dataplane.held.insert(mapped);
+    assert_eq!(case.ask(other, Request::CloseFeed { feed: mapped }), Reply::Done);
+    assert_eq!(case.feed_code(other, ""), Some(Code::Limit), "it has mapped 200 MiB");
+    case.registry.dataplane.held.clear();
+    case.open_feed(other, "");
     while !matches!(case.ask(id, Request::OpenDoorbell { feed }), Reply::Refused(_)) {
         assert!(case.registry.dataplane.doorbells.len() <= 16);
     }
