@@ -8,9 +8,9 @@ use sidestep::ring::flow::{Entry, EntryId, EntryPath, Flow, FlowOptions, Protoco
 use sidestep_control_api::client::Client;
 use sidestep_lab::{Host, Lab, Options, Side};
 use socket2::{Domain, Socket, Type};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -442,4 +442,60 @@ fn tail_prints_packets_and_a_summary() {
     assert_eq!(lines.len(), 3, "{}", ended.stdout);
     assert!(lines.iter().all(|line| line.contains(&format!(" > {target} 4 bytes of queue 0 "))), "{lines:?}");
     assert!(said.contains("ring (XDP, pass)") && said.contains("3 packets, 0 lost; queue 0: 3, 0 lost"), "{said}");
+}
+
+/// It tells the readers first, and they turn to their kernel sockets while the rings are still filled.
+#[test]
+fn no_packet_is_missing_where_control_ends_in_order() {
+    const LAST: u32 = 599;
+    for verdict in [Verdict::Pass, Verdict::Drop] {
+        let Some(mut place) = Place::new(&Options::default()) else { return };
+        let (mut flow, entry) = place.group(&place.options(), verdict);
+        assert_eq!(verdict_of(&flow, entry), verdict);
+        let mut sender = place.sender();
+        let seen = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while sender.next <= LAST {
+                    sender.send((GROUP, PORT).into(), 1, 64);
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let reader = scope.spawn(|| {
+                let mut seen = BTreeSet::new();
+                while !seen.contains(&LAST) {
+                    seen.insert(next(&mut flow).0);
+                }
+                seen
+            });
+            std::thread::sleep(Duration::from_millis(200));
+            place.end_control();
+            reader.join().unwrap()
+        });
+        assert!(!flow.path(entry).is_ring());
+        let missing: Vec<u32> = (0..=LAST).filter(|number| !seen.contains(number)).collect();
+        assert!(missing.is_empty(), "{verdict:?}: {missing:?}");
+    }
+}
+
+/// The rings have the packets of all who share them.
+#[test]
+fn a_tail_prints_what_it_was_asked_for_of_a_shared_feed() {
+    let Some(place) = Place::new(&Options::default()) else { return };
+    let other = PORT + 1;
+    let (_other, _) =
+        place.flow(&place.options().feed("both"), |flow| flow.join((GROUP, other).into(), None, Verdict::Pass));
+    let target = format!("{GROUP}:{PORT}");
+    let interface = &place.host().interface;
+    let mut command = sidestep(&["ring", "tail", "--flow", &target, "--interface", interface, "--feed", "both"]);
+    command.args(["--count", "5", "--raw"]).env("SIDESTEP_CONTROL", place.socket());
+    let mut child = place.host().within(|| Ok(command.spawn().unwrap())).unwrap();
+    let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
+    told.read_line(&mut String::new()).unwrap();
+    let mut sender = place.sender();
+    for port in [other, PORT, other, PORT, PORT, other, PORT, PORT] {
+        sender.send((GROUP, port).into(), 1, 4);
+    }
+    let ended = finish(child);
+    let wanted: Vec<u8> = [1_u32, 3, 4, 6, 7].iter().flat_map(|number| number.to_le_bytes()).collect();
+    assert_eq!((ended.code, ended.stdout.as_bytes()), (0, &wanted[..]));
 }

@@ -35,7 +35,8 @@ const TAIL_AFTER_HELP: &str = "Examples:
   sidestep ring tail --flow tcp:192.0.2.1:443 --peer 192.0.2.9:51000 --interface eth1
 
 Packets have the time of reception in seconds since 1970, their sender, and their destination. Where no ring can carry the
-flow, groups and ports are read from a kernel socket, and standard error has the reason. `sidestep control` must run for rings.";
+flow, groups and ports are read from a kernel socket, and standard error has the reason. `sidestep control` must run for rings.
+Packets of one receive queue are in their order; those of different queues are not in that of their times.";
 
 #[derive(Debug, Args)]
 #[command(
@@ -91,13 +92,14 @@ pub(crate) struct FlowFlags {
     #[arg(long, value_name = "ADDRESS:PORT", requires = "flow")]
     pub(crate) peer: Option<SocketAddr>,
     /// Take the packets out of the kernel's way while nobody else on this host receives them. That is looked at every second: a
-    /// socket that comes later may miss them so long
+    /// socket that comes later may miss them so long. Sockets of this network namespace count, containers behind NAT, macvlan or
+    /// ipvlan do not
     #[arg(long, requires = "flow")]
     pub(crate) drop: bool,
     /// Without a socket and a membership: for root, and for groups that `sidestep control --allow-tap-gid` names. TCP is always tapped
     #[arg(long, requires = "flow")]
     pub(crate) tap: bool,
-    /// Share the rings of other readers of this user that give this name
+    /// Share the rings of other readers of this user that give this name: one copy of each packet for all of them
     #[arg(long, value_name = "NAME", requires = "flow", default_value = "", hide_default_value = true)]
     pub(crate) feed: String,
 }

@@ -32,6 +32,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+/// The time in which readers of feeds turn to their kernel sockets: a thread of theirs has to wake up.
+const FEED_WAIT: Duration = Duration::from_millis(50);
+
 /// The interval of checks without an event: the stop flag, deadlines, the table's heartbeat.
 const TURN: Duration = Duration::from_millis(250);
 
@@ -114,12 +117,22 @@ impl<D: Dataplane, K: RecordStore> Daemon<D, K> {
         // After a failure it stays for the next control.
         if result.is_ok() {
             self.release_connections()?;
+            self.release_feeds();
             let notices = self.registry.end();
             self.notify(notices);
         }
         self.channels.into_values().for_each(|(channel, _)| self.reaper.close(channel.into()));
         self.listener.close(&mut self.reaper);
         result.map(|()| self.registry.into_records())
+    }
+
+    /// Has the readers of feeds use their kernel sockets before the rings end. Packets come twice then, rather than not at all.
+    fn release_feeds(&mut self) {
+        let notices = self.registry.end_feeds();
+        if !notices.is_empty() {
+            self.notify(notices);
+            std::thread::sleep(FEED_WAIT);
+        }
     }
 
     /// Has the applications hand over their connections, which would end with steering, and waits for that as long as it makes

@@ -194,10 +194,10 @@ fn noise_floor(document: &Document, scenario: &str) -> Option<String> {
     };
     let rest = match controls.len() {
         1 => String::new(),
-        n => format!(" (median of {n}; the widest is {}{transport} with {} %)", widest.of, percent(widest)),
+        n => format!(", the median of {n}, and {}{transport} by {} %, the widest", widest.of, percent(widest)),
     };
     Some(format!(
-        "Noise floor, {}: a path against itself differs in p50 by up to {} %{rest}. A smaller difference means nothing.",
+        "Noise floor, {}: a path against itself differs in p50 by {} %{rest}. A difference that is smaller than its path's own means nothing.",
         lower_first(&words::scenario(scenario)),
         percent(typical),
     ))

@@ -34,9 +34,9 @@
 //!
 //! Groups and ports are read from their kernel sockets while no ring carries them, and the path has the reason. The feed is tried again
 //! every second. At the change from kernel sockets to rings, packets that come while control is answering may come twice. At
-//! the change back, the rings are read to their end first. Packets that came between the end of the steering program and the moment at
-//! which the flow's thread learned of it may then be missing; after the death of a control that told nothing, packets of the next two
-//! seconds may come twice. [`Statistics::fallbacks`] counts the changes.
+//! the change back, the rings are read to their end first. A control that is ended in order tells its readers first: nothing is missing then, and
+//! packets may come twice. Where it is killed, or its program is detached, packets that came until the flow's thread has learned of it may be
+//! missing, and those of the next two seconds may come twice. [`Statistics::fallbacks`] counts the changes.
 //!
 //! The calls of a flow that ask control wait for it, at most ten seconds: [`Flow::open`], [`Flow::join`], [`Flow::bind`], [`Flow::tap`],
 //! [`Flow::leave`]. A flow belongs to the process that opened it.

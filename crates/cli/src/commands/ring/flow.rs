@@ -4,9 +4,11 @@ use super::dump::Printer;
 use super::tail::{End, NAP, end, form, unprintable};
 use crate::args::{FlowFlags, FlowTarget, RingTail};
 use crate::signal;
+use sidestep_socket::Reason;
 use sidestep_socket::ring_flow::{Entry, EntryId, EntryPath, Flow, FlowOptions, Packet, Protocol, Statistics, Verdict};
 use sidestep_sys::problem::{Problem, say};
 use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,18 +23,26 @@ pub(super) fn run(args: &RingTail, target: FlowTarget) -> Result<u8, Problem> {
     let entry = add(&mut flow, flags, target)?;
     let mut tail = Tail {
         path: flow.path(entry),
-        flow,
         entry,
         target,
+        wanted: Wanted {
+            protocol: target.protocol,
+            local: flow.local(entry).unwrap_or(target.local),
+            peer: flags.peer,
+            source: flags.source,
+        },
         printer: Printer::new(form(args)),
         clock: Clock::now(),
+        flow,
         left: args.count.unwrap_or(u64::MAX),
         seen: 0,
     };
     if let EntryPath::Nothing { detail, reason } = &tail.path {
         let why = if detail.is_empty() { reason.to_string() } else { detail.clone() };
-        return Err(Problem::failed(format!("cannot tap {} on {interface}", target.local), why)
-            .next("see that sidestep control runs; taps are for root, and for groups of its --allow-tap-gid"));
+        return Err(Problem::failed(format!("cannot tap {} on {interface}", target.local), why).next(match reason {
+            Reason::ControlAbsent | Reason::ControlSilent => "start sidestep control",
+            _ => "taps are for root, and for groups of sidestep control --allow-tap-gid",
+        }));
     }
     tail.say_path();
     let stop = signal::stop_flag()?;
@@ -71,11 +81,32 @@ fn add(flow: &mut Flow, flags: &FlowFlags, target: FlowTarget) -> Result<EntryId
     }
 }
 
+/// The packets that were asked for. All packets of a feed come to all who share it.
+#[derive(Clone, Copy)]
+struct Wanted {
+    protocol: Protocol,
+    local: SocketAddr,
+    peer: Option<SocketAddr>,
+    source: Option<IpAddr>,
+}
+
+impl Wanted {
+    fn has(&self, packet: &Packet<'_>) -> bool {
+        let (destination, source) = (packet.destination(), packet.source());
+        self.protocol == packet.protocol()
+            && self.local.port() == destination.port()
+            && (self.local.ip().is_unspecified() || self.local.ip() == destination.ip())
+            && self.peer.is_none_or(|peer| peer == source)
+            && self.source.is_none_or(|address| address == source.ip())
+    }
+}
+
 struct Tail {
     flow: Flow,
     entry: EntryId,
     path: EntryPath,
     target: FlowTarget,
+    wanted: Wanted,
     printer: Printer,
     clock: Clock,
     left: u64,
@@ -84,12 +115,15 @@ struct Tail {
 
 impl Tail {
     fn read(&mut self, stop: &AtomicBool) -> End {
+        let wanted = self.wanted;
         let mut looked = Instant::now();
         while self.left > 0 {
             if stop.load(Ordering::Relaxed) {
                 return End::Stopped;
             }
             let printed = match self.flow.receive() {
+                // Of another reader of the same feed.
+                Some(packet) if !wanted.has(&packet) => Ok(()),
                 Some(packet) => {
                     let gap = match packet.lost_before() {
                         0 => Ok(()),

@@ -23,6 +23,13 @@ impl Feeds {
         self.all.iter().flat_map(of_feed).collect()
     }
 
+    /// Ends every drop.
+    pub(in crate::registry) fn pass_all(&mut self, plane: &mut impl Dataplane) {
+        for (interface, entry) in std::mem::take(&mut self.dropping) {
+            plane.set_drop(interface, &entry, false).unwrap_or_else(say);
+        }
+    }
+
     /// Counts the memory of a feed that is being closed, until nobody has it.
     pub(super) fn remember(&mut self, feed: &Feed) {
         self.closed.push(Closed { owner: feed.sharers.owner, bytes: feed.bytes(), map_id: feed.map_id });

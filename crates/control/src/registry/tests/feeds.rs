@@ -377,8 +377,15 @@ fn a_feed_that_loses_its_interface_is_revoked_and_one_that_cannot_be_closed_late
     case.registry.dataplane.close_fails = false;
     case.registry.expire(case.now);
     assert!(!case.registry.dataplane.feeds.contains_key(&stays));
-    let told = case.registry.end();
-    assert_eq!(told.iter().filter(|(_, reply)| matches!(reply, Reply::FeedRevoked(_))).count(), 1);
+    let other = case.open_feed(id, "");
+    case.verdict(id, other, entry, Verdict::Drop, &twin);
+    let told = case.registry.end_feeds();
+    assert!(
+        case.registry.dataplane.drops.is_empty() && !case.registry.dataplane.feeds.is_empty(),
+        "packets still come"
+    );
+    assert_eq!(told.iter().filter(|(_, reply)| matches!(reply, Reply::FeedRevoked(_))).count(), 2);
+    assert_eq!(case.registry.end(), []);
     assert!(case.registry.dataplane.feeds.is_empty());
 }
 
