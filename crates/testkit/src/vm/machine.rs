@@ -2,6 +2,7 @@
 
 use super::cable::Laid;
 use super::kernel::Files;
+use super::transcript::Transcript;
 use super::{INSIDE, LONG, Plan, image, libraries};
 use sidestep_sys::{Problem, process};
 use std::ffi::OsString;
@@ -27,6 +28,10 @@ const STALLS: usize = 3;
 /// The kernel's message where an emulated CPU has trapped on an instruction that the kernel was just patching (jump labels), and the
 /// trap came too late to be recognised: with QEMU's TCG alone.
 const PATCHED: &str = "Oops: int3";
+/// What the kernel says before it ends the machine.
+const COMPLAINTS: [&str; 4] = ["Kernel panic", "Oops", "BUG:", "WARNING:"];
+/// The most boots of a machine that its emulation has ended.
+const BOOTS_MAX: u32 = 3;
 /// The interval between two checks of the log for it.
 const LOOK: Duration = Duration::from_secs(5);
 /// The limit of the output; more is read and discarded.
@@ -70,19 +75,30 @@ pub(super) struct Machine<'a> {
 
 impl Machine<'_> {
     /// Boots the kernel with the image and waits for the end. Rarely, an emulated CPU stops for good in a timer
-    /// interrupt, or traps on an instruction that is being patched; the machine is then booted once more, with a message.
+    /// interrupt, traps on an instruction that is being patched, or resets the machine; it is then booted again, with a message.
     pub(super) fn run(&self) -> Result<Ended, Problem> {
-        let ended = self.boot()?;
-        if ended.is_late && has_stalled(&self.log()) {
-            eprintln!("the CPUs of an emulated machine stopped ({STALL}): it is booted once more");
-        } else if says(&self.log(), PATCHED) > 0 {
-            eprintln!(
-                "an emulated CPU met an instruction that was being patched ({PATCHED}): the machine is booted once more"
-            );
-        } else {
-            return Ok(ended);
+        let mut boots_left = BOOTS_MAX;
+        loop {
+            let ended = self.boot()?;
+            boots_left -= 1;
+            match self.fault(&ended) {
+                Some(fault) if boots_left > 0 => eprintln!("{fault}: the emulated machine is booted once more"),
+                _ => return Ok(ended),
+            }
         }
-        self.boot()
+    }
+
+    /// What an emulated CPU has done wrong, if it has.
+    fn fault(&self, ended: &Ended) -> Option<String> {
+        let log = self.log();
+        if ended.is_late {
+            return has_stalled(&log).then(|| format!("its CPUs stopped ({STALL})"));
+        }
+        if says(&log, PATCHED) > 0 {
+            return Some(format!("a CPU met an instruction that was being patched ({PATCHED})"));
+        }
+        has_vanished(&ended.output, &log)
+            .then(|| "it ended, and neither its tests nor its kernel have said why".to_owned())
     }
 
     fn boot(&self) -> Result<Ended, Problem> {
@@ -137,6 +153,11 @@ fn command_line(first_test: &str, arguments: &str) -> Result<String, Problem> {
     })?;
     let long = if std::env::var_os(LONG).is_some() { format!("{LONG}=1 ") } else { String::new() };
     Ok(format!("{COMMAND_LINE} {arguments} {long}{INSIDE}=1 rdinit={path} -- --exact {first_test} --nocapture"))
+}
+
+/// Returns whether the machine has ended as if its power were cut: QEMU ends it so where the kernel's handlers of faults fault themselves.
+fn has_vanished(output: &str, log: &Path) -> bool {
+    !Transcript::read(output).is_whole && COMPLAINTS.iter().all(|complaint| says(log, complaint) == 0)
 }
 
 /// Returns whether the kernel has reported for minutes that a CPU makes no progress.
@@ -211,6 +232,9 @@ mod tests {
         assert!(has_stalled(&log));
         fs::write(&log, format!("{PATCHED}: 0000\n{}", "of a trace\n".repeat(2 * LOG_LINES))).unwrap();
         assert_eq!((says(&log, PATCHED), has_stalled(&log)), (1, false));
+        assert!(!has_vanished("", &log), "the kernel has complained");
+        fs::write(&log, "booting\n").unwrap();
+        assert!(has_vanished("\x1ebegin a\n", &log) && !has_vanished("\x1edone\n", &log));
     }
 
     #[test]
