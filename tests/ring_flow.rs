@@ -1,6 +1,8 @@
 //! Packets in rings that the steering program fills, end to end: control, readers, and a sender that knows only the kernel.
 
 mod support;
+#[path = "ring_flow/tail.rs"]
+mod tail;
 
 use sidestep::engine::{Mode, Reason};
 use sidestep::idle::IdleStrategy;
@@ -10,7 +12,7 @@ use sidestep_lab::{Host, Lab, Options, Side};
 use socket2::{Domain, Socket, Type};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -406,44 +408,6 @@ fn kernel_sockets_take_over_when_control_ends_and_rings_when_it_returns() {
     assert_eq!(flow.statistics().fallbacks, 1);
 }
 
-#[test]
-fn tail_prints_packets_and_a_summary() {
-    let Some(place) = Place::new(&Options::default()) else { return };
-    let target = format!("{GROUP}:{PORT}");
-    let mut command = sidestep(&[
-        "ring",
-        "tail",
-        "--flow",
-        &target,
-        "--interface",
-        &place.host().interface,
-        "--count",
-        "3",
-        "--lines",
-    ]);
-    command.env("SIDESTEP_CONTROL", place.socket());
-    let mut child = place.host().within(|| Ok(command.spawn().unwrap())).unwrap();
-    let mut first = [0; 1];
-    let mut told = child.stderr.take().expect("it is piped");
-    // The path is told when the entry stands.
-    told.read_exact(&mut first).unwrap();
-    let mut said = String::new();
-    let mut sender = place.sender();
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| told.read_to_string(&mut said).unwrap());
-        while !reader.is_finished() {
-            sender.send((GROUP, PORT).into(), 1, 4);
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    });
-    let ended = finish(child);
-    assert_eq!(ended.code, 0, "{said}");
-    let lines: Vec<&str> = ended.stdout.lines().collect();
-    assert_eq!(lines.len(), 3, "{}", ended.stdout);
-    assert!(lines.iter().all(|line| line.contains(&format!(" > {target} 4 bytes of queue 0 "))), "{lines:?}");
-    assert!(said.contains("ring (XDP, pass)") && said.contains("3 packets, 0 lost; queue 0: 3, 0 lost"), "{said}");
-}
-
 /// It tells the readers first, and they turn to their kernel sockets while the rings are still filled.
 #[test]
 fn no_packet_is_missing_where_control_ends_in_order() {
@@ -475,27 +439,4 @@ fn no_packet_is_missing_where_control_ends_in_order() {
         let missing: Vec<u32> = (0..=LAST).filter(|number| !seen.contains(number)).collect();
         assert!(missing.is_empty(), "{verdict:?}: {missing:?}");
     }
-}
-
-/// The rings have the packets of all who share them.
-#[test]
-fn a_tail_prints_what_it_was_asked_for_of_a_shared_feed() {
-    let Some(place) = Place::new(&Options::default()) else { return };
-    let other = PORT + 1;
-    let (_other, _) =
-        place.flow(&place.options().feed("both"), |flow| flow.join((GROUP, other).into(), None, Verdict::Pass));
-    let target = format!("{GROUP}:{PORT}");
-    let interface = &place.host().interface;
-    let mut command = sidestep(&["ring", "tail", "--flow", &target, "--interface", interface, "--feed", "both"]);
-    command.args(["--count", "5", "--raw"]).env("SIDESTEP_CONTROL", place.socket());
-    let mut child = place.host().within(|| Ok(command.spawn().unwrap())).unwrap();
-    let mut told = BufReader::new(child.stderr.take().expect("it is piped"));
-    told.read_line(&mut String::new()).unwrap();
-    let mut sender = place.sender();
-    for port in [other, PORT, other, PORT, PORT, other, PORT, PORT] {
-        sender.send((GROUP, port).into(), 1, 4);
-    }
-    let ended = finish(child);
-    let wanted: Vec<u8> = [1_u32, 3, 4, 6, 7].iter().flat_map(|number| number.to_le_bytes()).collect();
-    assert_eq!((ended.code, ended.stdout.as_bytes()), (0, &wanted[..]));
 }

@@ -430,15 +430,9 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         if own.is_empty() { any } else { own }
     }
 
-    /// Ends every feed's part of packets, while they still come: all pass, and the readers are told to use their kernel sockets.
-    pub(crate) fn end_feeds(&mut self) -> Vec<(u32, Reply)> {
-        self.feeds.pass_all(&mut self.dataplane);
-        self.feeds.revoked(&ends())
-    }
-
     /// Closes everything.
     pub(crate) fn end(&mut self) -> Vec<(u32, Reply)> {
-        let refusal = ends();
+        let refusal = Refusal::new(Code::NoControl, "cannot go on", "the control plane ends");
         let tell =
             |(stack, facts): (&u32, &Stack)| (facts.client, Reply::Revoked { stack: *stack, refusal: refusal.clone() });
         let notices: Vec<_> = self.stacks.iter().map(tell).collect();
@@ -495,9 +489,4 @@ fn free_number<T>(from: u32, taken: &BTreeMap<u32, T>) -> u32 {
     let mut numbers = (from.max(1)..=u32::MAX).chain(1..from.max(1));
     // The limits keep the number of taken ones below that, so one is free.
     numbers.find(|number| !taken.contains_key(number)).unwrap_or(u32::MAX)
-}
-
-/// Why nothing goes on.
-fn ends() -> Refusal {
-    Refusal::new(Code::NoControl, "cannot go on", "the control plane ends")
 }

@@ -15,19 +15,12 @@ const BEAT: Duration = Duration::from_millis(100);
 
 impl Feeds {
     /// The notices that every feed is lost.
-    pub(in crate::registry) fn revoked(&self, refusal: &Refusal) -> Vec<(u32, Reply)> {
+    fn revoked(&self, refusal: &Refusal) -> Vec<(u32, Reply)> {
         let of_feed = |(feed, found): (&u32, &Feed)| {
             let notice = Reply::FeedRevoked(FeedRevoked { feed: *feed, refusal: refusal.clone() });
             found.readers.keys().map(|client| (*client, notice.clone())).collect::<Vec<_>>()
         };
         self.all.iter().flat_map(of_feed).collect()
-    }
-
-    /// Ends every drop.
-    pub(in crate::registry) fn pass_all(&mut self, plane: &mut impl Dataplane) {
-        for (interface, entry) in std::mem::take(&mut self.dropping) {
-            plane.set_drop(interface, &entry, false).unwrap_or_else(say);
-        }
     }
 
     /// Counts the memory of a feed that is being closed, until nobody has it.
@@ -46,6 +39,14 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
     /// Lets a client read traffic without a socket of its own.
     pub(crate) fn permit_taps(&mut self, id: u32, may_tap: bool) {
         self.clients.get_mut(&id).into_iter().for_each(|client| client.may_tap |= may_tap);
+    }
+
+    /// Ends every feed's part of packets, while they still come: all pass, and the readers are told to use their kernel sockets.
+    pub(crate) fn end_feeds(&mut self) -> Vec<(u32, Reply)> {
+        for (interface, entry) in std::mem::take(&mut self.feeds.dropping) {
+            self.dataplane.set_drop(interface, &entry, false).unwrap_or_else(say);
+        }
+        self.feeds.revoked(&Refusal::new(Code::NoControl, "cannot go on", "the control plane ends"))
     }
 
     /// Stores control's heartbeat where there are feeds; at most so often.
