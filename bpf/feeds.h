@@ -153,8 +153,8 @@ INLINE void count_refused(struct ring_state *state, __u8 *ring)
 		sidestep_ring_drop(&state->producer, ring, refused);
 }
 
-/* Copies a packet into the ring of its queue, or into the first one if that has none; returns whether it is there. Not static: the verifier then looks at it
- * once, and not once for each way that leads here (Linux 5.12 for the pointer). */
+/* Copies a packet into the ring of its queue, or into the first one if that has none; returns whether it is there. Not
+ * static: the verifier then looks at it once, and not once for each way that leads here (Linux 5.12 for the pointer). */
 __attribute__((noinline)) int sidestep_copy(struct xdp_md *context, const struct packet *packet, __u32 feed)
 {
 	const struct feed *row = lookup(&feeds, &feed);

@@ -121,7 +121,7 @@ struct ring_packet {
 	__u8 protocol;
 };
 
-/* The longest IP packet that is copied: what fits the slack. */
+/* The longest IP packet that is copied: a jumbo frame's, with room. It fits the slack. */
 #define RING_PACKET_BYTES_MAX 16320
 
 /* A word that a reader sets before it sleeps, in a page of its own. */
@@ -130,7 +130,8 @@ struct doorbell {
 	__u64 reserved[7];
 };
 
-/* The size of a doorbell's BPF ring buffer in the template: a page of any kernel. Control makes them of one page of this one. */
+/* The size of a doorbell's BPF ring buffer in the template: a page of any kernel. Control makes them of one page of this
+ * one. */
 #define DOORBELL_RING_BYTES 65536
 
 /* A TCP port that control has reserved for a stack, in the array of ports. Control writes all of it, the program only

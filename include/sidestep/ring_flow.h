@@ -3,8 +3,8 @@
  * SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * A flow is a reader on one interface, with entries: UDP groups, UDP ports of this host, and taps on the traffic of
- * others. Any number of flows receive the same packets, each with exact counts of what it lost in the rings. Where no ring can carry
- * an entry the same calls read a kernel socket, and sidestep_flow_path has the reason.
+ * others. Any number of flows receive the same packets, each with exact counts of what it lost in the rings. Where no
+ * ring can carry an entry the same calls read a kernel socket, and sidestep_flow_path has the reason.
  *
  * Link with -lsidestep_c. C99 or C++11, with the system's <netinet/in.h>.
  *

@@ -223,7 +223,7 @@ impl Shared {
         entries.iter().for_each(|(number, wanted)| self.steer(state, *number, wanted));
         state.entries = entries;
         if state.session.is_none() {
-            self.silence(state, false);
+            self.silence(state);
         }
     }
 
@@ -249,7 +249,7 @@ impl Shared {
         }
         state.entries = entries;
         if state.session.is_none() {
-            self.silence(state, false);
+            self.silence(state);
         }
     }
 
@@ -278,13 +278,13 @@ impl Shared {
         if state.session.take().is_none() {
             return;
         }
-        let is_silent = matches!(why.reason, Reason::ControlAbsent | Reason::ControlSilent);
         state.why = why;
-        self.silence(state, is_silent);
+        self.silence(state);
     }
 
-    /// Has every kernel socket receive again. `is_silent`: control went without a word, so packets may still be dropped by its verdict.
-    fn silence(&self, state: &State, is_silent: bool) {
+    /// Has every kernel socket receive again. Where control went without a word, packets may still be dropped by its verdict.
+    fn silence(&self, state: &State) {
+        let is_silent = matches!(state.why.reason, Reason::ControlAbsent | Reason::ControlSilent);
         state.entries.values().filter_map(|wanted| wanted.proof.as_ref()).for_each(Proof::undeafen);
         self.post(|board| {
             let drops = |path: &EntryPath| matches!(path, EntryPath::Ring { verdict: Verdict::Drop, .. });

@@ -18,10 +18,13 @@ use std::cell::RefCell;
 use std::net::UdpSocket;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Reads of a second reader between two looks at whether the slice is over.
 const READS_PER_LOOK: u32 = 1 << 10;
+/// The time that threads of the lowest priority go on after the end of a slice that does not end: see [`Awake`]. Shorter than the silence
+/// for which a source counts as gone.
+const IDLE_MAX: Duration = Duration::from_secs(1);
 /// Bytes of a buffer for one event.
 const BUFFER_BYTES: usize = 2048;
 
@@ -79,7 +82,8 @@ impl Stage {
         // A reader that polls keeps its CPU awake itself, and a second thread there would only take time from it.
         let mut could_halt = vec![job.far_cpu];
         could_halt.extend(path.sleeps().then_some(self.cpus.client));
-        let _awake = is_awake.then(|| Awake::keep(&could_halt)).transpose()?;
+        let limit = job.settle + job.duration + IDLE_MAX;
+        let _awake = is_awake.then(|| Awake::keep(&could_halt, limit)).transpose()?;
         match path.way {
             Way::Ring | Way::ModuleRing => self.slice(Sink::Ring, RingReader::of(self.subscriber()?), job),
             Way::RingTwoReaders => self.two_readers(job),
@@ -148,7 +152,9 @@ impl Stage {
         let third = self.third_cpu;
         let is_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| read_along(other, third.unwrap_or(job.far_cpu), third.is_none(), &is_over));
+            let end = Instant::now() + job.settle + job.duration + IDLE_MAX;
+            let (on, is_over) = (third.unwrap_or(job.far_cpu), &is_over);
+            let second = scope.spawn(move || read_along(other, on, third.is_none(), (is_over, end)));
             let found = self.slice(Sink::Ring, reader, job);
             is_over.store(true, Ordering::Relaxed);
             let second = second.join().unwrap_or_else(|_| Err(ended("the second reader")));
@@ -212,14 +218,19 @@ const READ_HEADER_BYTES: usize = 16;
 const UDP: &str = "the socket";
 const DEVICE: &str = "the module's device";
 
-/// Reads a ring, and forgets what it reads.
-fn read_along(mut subscriber: Subscriber, on: u32, is_modest: bool, is_over: &AtomicBool) -> Result<(), Problem> {
+/// Reads a ring, and forgets what it reads: until it is told that the slice is over, but not longer than to this time.
+fn read_along(
+    mut subscriber: Subscriber,
+    on: u32,
+    is_modest: bool,
+    (is_over, end): (&AtomicBool, Instant),
+) -> Result<(), Problem> {
     cpu::restrict(&[on])?;
     if is_modest {
         cpu::run_idle()?;
     }
     let mut buffer = [0; BUFFER_BYTES];
-    while !is_over.load(Ordering::Relaxed) {
+    while !is_over.load(Ordering::Relaxed) && Instant::now() < end {
         for _ in 0..READS_PER_LOOK {
             // A loss is its own affair: it may not get the CPU for long.
             std::hint::black_box(subscriber.try_read(&mut buffer).is_ok());
