@@ -16,8 +16,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The time for control to close its descriptor of a port that was given back, and the pause between two attempts to bind it.
-const RELEASED_WAIT: Duration = Duration::from_millis(500);
+/// The time for control to close its descriptor of a port that was given back, and the pause between two attempts to bind it. Control
+/// takes microseconds, but waits itself where the kernel's lock of all network devices (RTNL) is held, as while namespaces end.
+const RELEASED_WAIT: Duration = Duration::from_secs(2);
 const RELEASED_PAUSE: Duration = Duration::from_micros(200);
 
 pub(crate) unsafe fn socket(family: c_int, kind: c_int, protocol: c_int) -> c_int {

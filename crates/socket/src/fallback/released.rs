@@ -10,9 +10,9 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time for the last descriptor of a released port to be closed: a killed control has to be scheduled
-/// to end. Far below the second after which a silent owner loses its packets.
-const CLOSE_WAIT: Duration = Duration::from_millis(500);
+/// The time for the last descriptor of a released port to be closed: a killed control has to be scheduled to end, and a
+/// living one waits where the kernel's lock of all network devices (RTNL) is held.
+const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Between two attempts meanwhile.
 const RETRY: Duration = Duration::from_micros(200);

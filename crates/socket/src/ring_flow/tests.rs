@@ -220,6 +220,11 @@ fn wrong_entries_are_refused_with_a_reason() {
     assert!(flow.join("127.0.0.1:7000".parse().unwrap(), None, Verdict::Pass).is_err());
     assert!(flow.join("239.1.1.1:0".parse().unwrap(), None, Verdict::Pass).is_err());
     assert!(flow.bind("239.1.1.1:7000".parse().unwrap(), Verdict::Pass).is_err());
+    let strange = flow.bind("198.18.0.1:7000".parse().unwrap(), Verdict::Pass).unwrap_err();
+    assert!(strange.next_step().starts_with("use an address of this host"), "{strange}");
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let refused = flow.bind(taken.local_addr().unwrap(), Verdict::Pass).unwrap_err();
+    assert!(refused.next_step().starts_with("end the program that has the port"), "{refused}");
     let flow_of_tcp = Entry::Flow {
         protocol: Protocol::Tcp,
         local: "198.18.0.1:80".parse().unwrap(),

@@ -50,7 +50,16 @@ impl Twin {
     /// A port of this host, for what comes by the interface: a ring carries nothing else.
     pub(super) fn bind(number: u32, local: SocketAddr, index: u32, options: &FlowOptions) -> Result<Self, Problem> {
         let failed = |error: &io::Error| cannot(&format!("bind {local}"), error);
-        let socket = Socket::bind(local, &of_socket(false, options)).map_err(|error| failed(&error))?;
+        let refused = |error: io::Error| match error.kind() {
+            ErrorKind::AddrNotAvailable => {
+                failed(&error).next("use an address of this host (see: ip address) or 0.0.0.0; a tap needs neither")
+            }
+            ErrorKind::AddrInUse => {
+                failed(&error).next("end the program that has the port (see: ss -ulpn), or use a tap")
+            }
+            _ => failed(&error),
+        };
+        let socket = Socket::bind(local, &of_socket(false, options)).map_err(refused)?;
         bind_to_interface(socket.as_fd(), index).map_err(|error| failed(&error))?;
         let local = socket.local().map_err(|error| failed(&error))?;
         Ok(Self { number, socket, local, is_carried: false, has_backlog: false })
