@@ -106,7 +106,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
     Program {
         name: "PostgreSQL, psql, pgbench",
         what: "a process for each connection; a table of 100,000 rows there and back, 4 clients of pgbench in two threads",
-        needs: &["/usr/lib/postgresql/15/bin/postgres", "psql", "pgbench"],
+        needs: &["/usr/lib/postgresql/15/bin/postgres", "psql", "pgbench", "pg_isready"],
         port: 7006,
         server: r"
             as_user='setpriv --reuid=postgres --regid=postgres --clear-groups'
@@ -120,6 +120,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
             exec $as_user $bin/postgres -D $DIR/postgres -p 7006 -h '*' -k '' -F",
         client: r"
             export PGUSER=postgres PGPORT=7006 PGCONNECT_TIMEOUT=10
+            until pg_isready -q -h $HERE; do sleep 0.1; done
             psql -h $HERE -qAtc 'select 6 * 7'
             psql -h $HERE6 -qAtc 'drop table if exists rows' -c 'create table rows (n int, t text)' 2> /dev/null
             seq 100000 | sed 's/.*/&\trow &/' | psql -h $HERE -qc 'copy rows from stdin'
@@ -203,7 +204,7 @@ pub(crate) const PROGRAMS: &[Program] = &[
         what: "one connection after the other, 10 MB there, ended by a FIN (-N), a line back",
         needs: &["nc"],
         port: 7014,
-        // The connection that finds out whether it listens sends nothing.
+        // An nc that finds its port taken for a moment has received nothing.
         server: r"
             trap 'kill $!; exit' TERM
             while true; do
