@@ -68,7 +68,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// Ends the control plane before its lab.
+    /// Ends the control plane before its lab, and detaches what a killed one has left.
     fn drop(&mut self) {
         let control = self.control().and_then(|pid| Process::of(pid).ok().flatten());
         if let Some(process) = control {
@@ -78,6 +78,9 @@ impl Drop for Place {
             while process.is_alive() && begin.elapsed() < WATCHDOG {
                 std::thread::sleep(Duration::from_millis(5));
             }
+        }
+        if self.lab.is_some() {
+            self.run(&["control", "--cleanup"]);
         }
     }
 }

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The time for control to close its descriptor of a port that was given back, and the pause between two attempts to bind it. Control
-/// takes microseconds, but waits itself where the kernel's lock of all network devices (RTNL) is held, as while namespaces end.
+/// takes microseconds; half a second was not enough once, on a busy host.
 const RELEASED_WAIT: Duration = Duration::from_secs(2);
 const RELEASED_PAUSE: Duration = Duration::from_micros(200);
 

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The time for the last descriptor of a released port to be closed: a killed control has to be scheduled to end, and a
-/// living one waits where the kernel's lock of all network devices (RTNL) is held.
+/// The time for the last descriptor of a released port to be closed: control has to be scheduled, be it to answer or, killed,
+/// to end. Half a second was not enough once, on a busy host.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 
 /// Between two attempts meanwhile.
