@@ -5,7 +5,7 @@
 mod simulator;
 mod tcp_support;
 
-use sidestep_stack::tcp::{Config, OwnFin, Shutdown, State, Tuple, Unfit};
+use sidestep_stack::tcp::{Config, ConnectionId, OwnFin, Shutdown, State, Tuple, Unfit};
 use sidestep_wire::tcp::Flags;
 use simulator::hand_over::HandOvers;
 use tcp_support::{CLIENT, Pair, SERVER, address};
@@ -173,4 +173,44 @@ fn a_stack_that_drops_syns_completes_what_has_begun_and_answers_no_other() {
     assert_eq!(states, [Some(State::Established), Some(State::SynSent)], "it repeats its SYN");
     assert_eq!(pair.hosts[SERVER].tcp.half_open(), 0);
     pair.hosts[SERVER].tcp.accept(listener).unwrap();
+}
+
+/// The client's end goes on by its record alone.
+fn hand_over(pair: &mut Pair, client: ConnectionId) -> ConnectionId {
+    let (now, host) = (pair.now, &mut pair.hosts[CLIENT]);
+    let options = host.tcp.options(client).unwrap();
+    let record = host.tcp.freeze(now, client).unwrap();
+    host.with(now, |tcp, mut sink| tcp.forget(now, client, &mut sink)).unwrap();
+    assert!(host.tcp.release(client));
+    host.with(now, |tcp, mut sink| tcp.resume(now, &record, options, &mut sink)).unwrap()
+}
+
+/// What is offered and waits is within the limit, whatever the other TCP's own options would allow. The window is not scaled, or the
+/// peer's FIN has a number of it.
+#[test]
+fn a_resumed_connection_offers_no_more_than_its_limit() {
+    let unscaled = Config { window_scaling: false, receive_window_initial_bytes: 65_536, ..Config::latency() };
+    let small = Config { receive_buffer_bytes: 8192, ..Config::latency() };
+    for (config, has_fin) in [(unscaled, false), (small, true)] {
+        let mut pair = Pair::new(&config, 1);
+        let (mut client, server) = pair.established();
+        let now = pair.now;
+        pair.hosts[SERVER].send(now, server, &[7; 6000]).unwrap();
+        if has_fin {
+            pair.hosts[SERVER]
+                .with(now, |tcp, mut sink| tcp.shutdown(now, server, Shutdown::Write, &mut sink))
+                .unwrap();
+        }
+        pair.run(100_000_000);
+        for _ in 0..2 {
+            let now = pair.now;
+            let options = pair.hosts[CLIENT].tcp.options(client).unwrap();
+            pair.hosts[CLIENT].with(now, |tcp, mut sink| tcp.consume(now, client, 2000, &mut sink)).unwrap();
+            pair.hosts[CLIENT].send(now, client, b"it takes the window along").unwrap();
+            pair.hosts[CLIENT].with(now, |tcp, mut sink| tcp.set_options(now, client, options, &mut sink)).unwrap();
+            pair.hosts[CLIENT].tcp.audit().unwrap();
+            client = hand_over(&mut pair, client);
+            pair.run(100_000_000);
+        }
+    }
 }

@@ -159,8 +159,12 @@ impl ReceiveSpace {
         self.shift = record.receive_shift;
         self.buffer.push(&record.received);
         self.growth.until = self.nxt;
-        self.limit_max = self.limit_max.max(record.received.len() as u32 + record.windows.receive);
-        self.limit = self.limit.max(record.received.len() as u32 + record.windows.receive);
+        // By the shift that was agreed on: the other TCP's own may express more.
+        self.set_limit(self.limit_max);
+        // The peer's FIN has a number of the window, but takes no room.
+        let bytes = record.received.len() as u32 + record.windows.receive - u32::from(record.has_peer_fin);
+        self.limit_max = self.limit_max.max(bytes);
+        self.limit = self.limit.max(bytes);
     }
 
     /// Turns window scaling off, as the peer does not scale (RFC 7323 section 2.2).
