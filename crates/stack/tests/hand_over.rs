@@ -5,7 +5,7 @@
 mod simulator;
 mod tcp_support;
 
-use sidestep_stack::tcp::{Config, ConnectionId, OwnFin, Shutdown, State, Tuple, Unfit};
+use sidestep_stack::tcp::{Config, ConnectionId, Options, OwnFin, Shutdown, State, Tuple, Unfit};
 use sidestep_wire::tcp::Flags;
 use simulator::hand_over::HandOvers;
 use tcp_support::{CLIENT, Pair, SERVER, address};
@@ -213,4 +213,25 @@ fn a_resumed_connection_offers_no_more_than_its_limit() {
             pair.run(100_000_000);
         }
     }
+}
+
+/// A FIN that was sent counts as sent: the peer may have acknowledged it, and that must not be taken for the ACK of what was never
+/// sent (RFC 9293 section 3.10.7.4, fifth check) while something holds the FIN back.
+#[test]
+fn the_ack_of_a_fin_that_was_sent_before_the_hand_over_counts() {
+    let mut pair = Pair::new(&Config { in_flight_segments_max: 1, ..Config::latency() }, 1);
+    let (client, server) = pair.established();
+    let (now, host) = (pair.now, &mut pair.hosts[CLIENT]);
+    let corked = Options { cork: true, ..host.tcp.options(client).unwrap() };
+    host.with(now, |tcp, mut sink| tcp.set_options(now, client, corked, &mut sink)).unwrap();
+    host.send(now, client, b"with the FIN").unwrap();
+    host.with(now, |tcp, mut sink| tcp.shutdown(now, client, Shutdown::Write, &mut sink)).unwrap();
+    while pair.hosts[SERVER].state(server) != Some(State::CloseWait) {
+        pair.run(1000);
+    }
+    pair.hosts[SERVER].wire.clear();
+    let client = hand_over(&mut pair, client);
+    pair.run(1_000_000);
+    assert_eq!(pair.hosts[CLIENT].state(client), Some(State::FinWait2), "by the answer to the last segment");
+    assert_eq!(pair.hosts[SERVER].read(pair.now, server).unwrap(), b"with the FIN");
 }

@@ -42,7 +42,6 @@ impl Connection {
         self.ack.begin(self.rcv.nxt());
         self.snd.resume(record);
         self.recovery.point = self.snd.una();
-        self.note_unacknowledged(cx, record);
         if record.has_peer_fin {
             self.rcv.note_fin(record.receive_end);
             self.rcv.take_finish();
@@ -53,10 +52,14 @@ impl Connection {
         }
         match record.own_fin {
             OwnFin::None => {}
-            OwnFin::Queued | OwnFin::Sent => self.finish(),
+            OwnFin::Queued => self.finish(),
+            OwnFin::Sent => {
+                self.finish();
+                self.snd.resume_fin(record.sent_end(), false);
+            }
             OwnFin::Acknowledged => {
                 self.finish();
-                self.snd.resume_behind_fin(record.sent_end());
+                self.snd.resume_fin(record.sent_end(), true);
                 self.state = self.state.after_fin_acknowledged();
             }
         }
@@ -64,11 +67,13 @@ impl Connection {
         if record.state == State::Closing {
             self.state = State::Closing;
         }
+        self.note_unacknowledged(cx);
     }
 
-    /// What was sent counts as sent now.
-    fn note_unacknowledged(&mut self, cx: &Context<'_>, record: &Handover) {
-        let (mut start, end) = (record.send_start, record.sent_end());
+    /// What was sent counts as sent now, our FIN, too: the peer may acknowledge it before it could leave again, and an ACK beyond
+    /// SND.NXT would be dropped (RFC 9293 section 3.10.7.4, fifth check).
+    fn note_unacknowledged(&mut self, cx: &Context<'_>) {
+        let (mut start, end) = (self.snd.una(), self.snd.nxt());
         while start != end {
             let next = end.earlier(start + self.payload_bytes());
             self.recovery.board.push(start, next, cx.now);

@@ -263,10 +263,13 @@ impl SendSpace {
         self.buffer.push(&record.unsent);
     }
 
-    /// Our FIN, at `finish`, was sent and acknowledged.
+    /// Our FIN, at `finish`, was sent, and acknowledged or not.
     #[cfg(feature = "audit")]
-    pub(crate) fn resume_behind_fin(&mut self, finish: SequenceNumber) {
-        (self.finish, self.una, self.nxt) = (Some(finish), finish + 1, finish + 1);
+    pub(crate) fn resume_fin(&mut self, finish: SequenceNumber, is_acknowledged: bool) {
+        (self.finish, self.nxt) = (Some(finish), finish + 1);
+        if is_acknowledged {
+            self.una = self.nxt;
+        }
     }
 
     /// Sets the window of the first segment from the peer.
