@@ -42,16 +42,44 @@ fn delayed_acks() {
     assert!(play.seen().iter().all(|seen| !seen.payload.is_empty()), "only retransmissions");
 }
 
-/// The latency profile: in the next poll.
+/// `quickack`: in the next poll, or in the one behind the burst.
 #[test]
 fn quick_acks_leave_with_the_poll() {
-    let mut play = Play::accepted(Config::latency(), Options::NONE);
+    let mut play = Play::accepted(Config { burst_gap_us: 0, ..Config::latency() }, Options::NONE);
     play.say(1, 1, DATA, b"x");
     play.nothing();
     play.poll();
     assert_eq!(play.only().ack, 2);
     play.poll();
     play.nothing();
+}
+
+/// The latency profile: polls between the segments of a message send no ACK; an answer takes it along, and without one it leaves when the
+/// burst is over.
+#[test]
+fn an_ack_waits_for_the_end_of_the_burst() {
+    const GAP: u64 = MS / 250;
+    let mut play = Play::accepted(Config::latency(), Options::NONE);
+    for number in 0..3 {
+        play.say(1 + 1000 * number, 1, DATA, &[1; 1000]);
+        play.poll();
+        play.nothing();
+        play.pass(GAP - 1);
+        play.nothing();
+    }
+    play.send(b"answer");
+    assert_eq!(play.only().ack, 3001);
+    play.say(3001, 7, DATA, &[1; 10]);
+    play.pass(GAP - 1);
+    play.nothing();
+    play.pass(1);
+    assert_eq!(play.only().ack, 3011);
+    // A burst that does not end: at every sixteenth full segment.
+    for number in 0..16 {
+        play.nothing();
+        play.say(3011 + 1000 * number, 7, DATA, &[1; 1000]);
+    }
+    assert_eq!(play.only().ack, 19_011);
 }
 
 /// A burst is acknowledged once, in the poll behind it, and at every so manyth full segment.

@@ -16,6 +16,9 @@ use std::time::Duration;
 /// The longest sleep: an owner that is silent for longer counts as stopped soon after.
 const HEARTBEAT_WAIT: Duration = Duration::from_millis(200);
 
+/// The shortest: a shorter one lasts longer than it should (a timer has 50 us of slack, prctl(2) PR_SET_TIMERSLACK), so it is none.
+const LEAST_WAIT: Duration = Duration::from_micros(50);
+
 /// The longest sleep while connections wait for a route or a neighbour.
 const OPENING_WAIT: Duration = Duration::from_millis(1);
 
@@ -39,7 +42,8 @@ impl Engine {
         let due =
             self.bypass.as_ref().filter(|bypass| bypass.lost.is_none()).and_then(|bypass| bypass.stack.next_poll());
         let due = due.map(|due| Duration::from_nanos(due.as_nanos().saturating_sub(monotonic_ns())));
-        due.unwrap_or(HEARTBEAT_WAIT).min(HEARTBEAT_WAIT)
+        let wait = due.unwrap_or(HEARTBEAT_WAIT).min(HEARTBEAT_WAIT);
+        if wait < LEAST_WAIT { Duration::ZERO } else { wait }
     }
 
     /// Has the next poll read the clock: its thread has slept.

@@ -60,8 +60,10 @@ settings! {
     quickack: bool = false, 0, 1;
     #[doc = "How long an ACK waits for data to ride on, where ACKs are delayed (RFC 9293 MUST-59: less than 0.5 s)."]
     delayed_ack_us: u32 = 40_000, 0, 499_999;
-    #[doc = "Full segments after which an ACK leaves at once (RFC 9293 SHLD-18: two); from two on one leaves in the next poll."]
+    #[doc = "Full segments after which an ACK leaves at once (RFC 9293 SHLD-18: two); from two on one leaves behind the burst."]
     ack_segments_max: u32 = 2, 2, 64;
+    #[doc = "A burst is over when no segment has come for so long: ACKs that wait for a poll leave then; 0: in the next poll."]
+    burst_gap_us: u32 = 0, 0, 1_000;
     #[doc = "Retransmission timeout before the round trip is known (RFC 6298 section 2.1)."]
     rto_initial_us: u32 = 1_000_000, 1_000, US;
     #[doc = "The least retransmission timeout (RFC 6298 section 2.4 asks for 1 s; Linux has 200 ms)."]
@@ -149,6 +151,7 @@ impl Config {
             nodelay: true,
             quickack: true,
             ack_segments_max: 16,
+            burst_gap_us: 4,
             rto_min_us: 5_000,
             rto_max_us: 2_000_000,
             rto_initial_us: 200_000,

@@ -117,6 +117,7 @@ fn config(dice: &mut Dice<'_>) -> Config {
         nodelay: dice.percent(50),
         quickack: dice.percent(50),
         ack_segments_max: dice.one_of(&[2, 2, 5, 16]),
+        burst_gap_us: dice.one_of(&[0, 0, 4, 100]),
         tail_probe: dice.percent(75),
         slow_start_after_idle: dice.percent(50),
         congestion: if dice.percent(50) { Congestion::Reno } else { Congestion::Cubic },

@@ -12,7 +12,7 @@ pub(crate) enum Need {
     None,
     /// It may wait for data, or for the timer.
     Delayed,
-    /// In the next poll, if no data has taken it along by then.
+    /// In the poll behind the burst (`burst_gap_us`), if no data has taken it along by then.
     Poll,
     /// Before anything else is done.
     Now,

@@ -52,10 +52,7 @@ impl Tcp {
                     let is_found = self.index_of(&connection.flow) == Some(index);
                     rule!(is_found == connection.marks.in_demux(), "{connection:?} is found: {is_found}");
                     // The list may also have an index of before: a place that has a new user is polled once for nothing.
-                    rule!(
-                        !connection.marks.is_due() || self.due.contains(&index),
-                        "{connection:?}: due, but not listed"
-                    );
+                    rule!(!connection.marks.is_due() || self.due.has(index), "{connection:?}: due, but not listed");
                     rule!(!connection.is_over(), "{connection:?} is over");
                 }
             }

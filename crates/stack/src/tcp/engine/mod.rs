@@ -2,6 +2,7 @@
 
 #[cfg(feature = "audit")]
 mod audit;
+mod due;
 mod orphans;
 mod poll;
 mod step;
@@ -30,10 +31,8 @@ pub struct Tcp {
     pub(super) wheel: Wheel,
     pub(super) events: Events,
     orphans: orphans::Orphans,
-    /// Connections that have something to send in the next poll, each once.
-    pub(super) due: Vec<u32>,
-    /// The list of the poll under way; kept for its memory.
-    polled: Vec<u32>,
+    /// Connections that have something to send in a poll.
+    pub(super) due: due::Due,
     pub(super) counters: Counters,
     pub(super) isn: InitialSequence,
     pub(super) cookies: Cookies,
@@ -56,8 +55,7 @@ impl Tcp {
             wheel: Wheel::new(now),
             events: Events::default(),
             orphans: orphans::Orphans::default(),
-            due: Vec::new(),
-            polled: Vec::new(),
+            due: due::Due::default(),
             counters: Counters::default(),
             isn: InitialSequence::new(&secret),
             cookies: Cookies::new(&secret),

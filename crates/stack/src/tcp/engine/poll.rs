@@ -1,5 +1,6 @@
 //! The poll: expired timers, and connections that have something to send in the next poll.
 
+use crate::tcp::config::us;
 use crate::tcp::demux::slots::Slot;
 use crate::tcp::engine::Tcp;
 use crate::tcp::tcb::connection::Context;
@@ -7,8 +8,9 @@ use crate::tcp::time::Instant;
 use crate::tcp::transmit::output::Output;
 
 impl Tcp {
-    /// Does what is due: timers, ACKs that waited for data to ride on, segments that the sink had no room for. Gives how many
-    /// connections had something to do. To be called after each burst of segments, and not later than [`Tcp::next_poll`].
+    /// Does what is due: timers, ACKs that waited for data to ride on until a burst was over, segments that the sink had no room
+    /// for. Gives how many connections had something to do. To be called after each burst of segments, and not later than
+    /// [`Tcp::next_poll`].
     #[inline]
     pub fn poll(&mut self, now: Instant, output: &mut dyn Output) -> usize {
         let mut work = 0;
@@ -16,24 +18,38 @@ impl Tcp {
             self.expire(now, index, output);
             work += 1;
         }
-        if self.due.is_empty() {
+        if self.due.is_empty() || self.is_due_done() {
             return work;
         }
-        // What becomes due meanwhile is for the next poll: a sink without room must not hold us here.
-        std::mem::swap(&mut self.due, &mut self.polled);
-        work += self.polled.len();
-        for place in 0..self.polled.len() {
-            let index = self.polled[place];
+        if self.due.at(us(self.config.burst_gap_us)).is_none_or(|at| at > now) {
+            return work;
+        }
+        self.due.begin();
+        while let Some(index) = self.due.next() {
+            work += 1;
             if let Some(connection) = self.slots.connection_at(index) {
                 connection.marks.clear_due();
-                // The ACK has left with data since, most often.
                 if connection.has_to_send() {
                     self.finish_step(now, index, output, true);
                 }
             }
         }
-        self.polled.clear();
         work
+    }
+
+    /// Clears the list if the only connection on it has nothing to send any more: its ACK has left with data, as it does
+    /// most often. The polls until the end of the burst then need no clock.
+    #[inline]
+    fn is_due_done(&mut self) -> bool {
+        let Some(index) = self.due.only() else { return false };
+        if let Some(connection) = self.slots.connection_at(index) {
+            if connection.has_to_send() {
+                return false;
+            }
+            connection.marks.clear_due();
+        }
+        self.due.clear();
+        true
     }
 
     fn expire(&mut self, now: Instant, index: u32, output: &mut dyn Output) {
@@ -58,16 +74,17 @@ impl Tcp {
         self.finish_step(now, index, output, false);
     }
 
-    /// Returns whether ACKs or segments wait for the next [`Tcp::poll`], whatever the time.
+    /// Returns whether ACKs or segments wait for a [`Tcp::poll`]: the next, or the one behind the burst.
     #[inline]
     pub fn has_due(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// The time of the next [`Tcp::poll`] that has something to do, if nothing else happens: the earliest timer,
-    /// or the clock's beginning if ACKs or segments wait for it now. `None`: never. May be early, never
-    /// late. Costs a walk; for a caller that wants to sleep.
+    /// the end of a burst that an ACK waits for, or the clock's beginning if segments wait for it now. `None`: never. May be
+    /// early, never late. Costs a walk; for a caller that wants to sleep.
     pub fn next_poll(&self) -> Option<Instant> {
-        if self.due.is_empty() { self.wheel.earliest() } else { Some(Instant::default()) }
+        let due = self.due.at(us(self.config.burst_gap_us));
+        [due, self.wheel.earliest()].into_iter().flatten().min()
     }
 }

@@ -33,9 +33,10 @@ impl Tcp {
         let Some(connection) = self.slots.connection_at(index) else { return };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let has_room = connection.transmit(&mut cx, is_poll);
-        let waits = !has_room || connection.ack.need() == Need::Poll;
-        if waits && connection.marks.set_due() {
-            self.due.push(index);
+        if !has_room {
+            self.due.refuse(index, connection.marks.set_due());
+        } else if connection.ack.need() == Need::Poll {
+            self.due.owe_ack(now, index, connection.marks.set_due());
         }
         debug_assert!(connection.has_needed_timers(), "{} {:?}", connection.flow, connection.state);
         let readiness = connection.current_readiness();

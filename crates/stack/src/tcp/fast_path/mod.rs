@@ -43,7 +43,7 @@ impl Tcp {
         connection.deadlines.cancel(Timer::Persist);
         match connection.ack.need() {
             Need::Delayed => connection.delay_ack(now, &self.config),
-            Need::Poll if connection.marks.set_due() => self.due.push(index),
+            Need::Poll => self.due.owe_ack(now, index, connection.marks.set_due()),
             _ => {}
         }
         finish_fast_step(connection, index, &mut self.events, &mut self.wheel);
@@ -62,8 +62,8 @@ impl Tcp {
         let Some(connection) = self.slots.held(id) else { return false };
         let mut cx = Context { now, config: &self.config, counters: &mut self.counters, output };
         let Some(sent) = connection.send_directly(&mut cx, bytes) else { return false };
-        if sent.is_err() && connection.marks.set_due() {
-            self.due.push(id.index);
+        if sent.is_err() {
+            self.due.refuse(id.index, connection.marks.set_due());
         }
         finish_fast_step(connection, id.index, &mut self.events, &mut self.wheel);
         #[cfg(feature = "audit")]
