@@ -210,7 +210,7 @@ pub mod engine {
 pub mod udp {
     #[doc(inline)]
     pub use sidestep_socket::{
-        Datagram, Handle, MulticastOut, Reserved, SendError, Statistics, UdpOptions, Undelivered,
+        Datagram, Handle, Message, MulticastOut, Reserved, SendError, Statistics, UdpOptions, Undelivered,
     };
 }
 

@@ -187,6 +187,14 @@ typedef struct sidestep_reservation {
     uint64_t token; /* the library's; 0 once sent or discarded */
 } sidestep_reservation;
 
+/* One of several datagrams to send. */
+typedef struct sidestep_message {
+    const void *bytes; /* may be null if `length` is 0 */
+    size_t length;
+    const struct sockaddr *to; /* null: the peer of a connected socket */
+    socklen_t to_bytes;
+} sidestep_message;
+
 /* Counters of a socket, in datagrams. */
 typedef struct sidestep_udp_counts {
     uint64_t received; /* accelerated */
@@ -287,6 +295,14 @@ int sidestep_udp_close(sidestep_engine *engine, sidestep_udp socket);
 int sidestep_udp_receive(sidestep_engine *engine, sidestep_udp socket, sidestep_datagram *datagram);
 int sidestep_udp_release(sidestep_engine *engine, sidestep_datagram *datagram);
 
+/* Lends the next datagrams, as recvmmsg(2) receives them: at most `most`, for which `datagrams` has places, and at most 64 that came past
+ * the kernel. SIDESTEP_EEMPTY, and a `count` of 0, if there is none. */
+int sidestep_udp_receive_many(sidestep_engine *engine, sidestep_udp socket, sidestep_datagram *datagrams, size_t most,
+                              size_t *count);
+
+/* Releases all of them that are on loan, whatever the code: those given back before, with a token of 0, are passed over. */
+int sidestep_udp_release_many(sidestep_engine *engine, sidestep_datagram *datagrams, size_t count);
+
 /* Sends it back to its source, in the same memory. It is returned even if that fails, unless the code is
  * SIDESTEP_EUSAGE for the datagram itself. */
 int sidestep_udp_reply(sidestep_engine *engine, sidestep_udp socket, sidestep_datagram *datagram);
@@ -303,6 +319,11 @@ int sidestep_udp_send(sidestep_engine *engine, sidestep_udp socket, const void *
 /* Puts a copy, which is sent by the next flush: many of them cost one system call, or none. */
 int sidestep_udp_put(sidestep_engine *engine, sidestep_udp socket, const void *payload, size_t length,
                      const struct sockaddr *to, socklen_t to_bytes);
+
+/* Sends copies of several with one flush, in their order, as sendmmsg(2). `sent` of them are sent: fewer than `count` where one cannot be,
+ * whose code the next call returns if it begins there. A failure is that of the first; nothing was sent then. */
+int sidestep_udp_send_many(sidestep_engine *engine, sidestep_udp socket, const sidestep_message *messages, size_t count,
+                           size_t *sent);
 
 /* Reserves memory for a payload of up to `length` bytes, to be written in place and then sent or discarded. */
 int sidestep_udp_reserve(sidestep_engine *engine, sidestep_udp socket, size_t length, const struct sockaddr *to,

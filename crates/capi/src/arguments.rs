@@ -53,6 +53,33 @@ impl<T> Out<T> {
     }
 }
 
+impl<T> Out<T> {
+    /// The place `at` places behind this one.
+    ///
+    /// # Safety
+    /// It is in the same array, and may be written until the call returns.
+    pub(crate) unsafe fn after(&self, at: usize) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { self.0.add(at) })
+    }
+}
+
+/// Returns several objects of C's.
+///
+/// # Safety
+/// The pointer is null, or points to so many objects that no other thread uses during the call.
+pub(crate) unsafe fn several<'a, T>(pointer: *mut T, count: usize, name: &'static str) -> Result<&'a mut [T], Failure> {
+    match (pointer.is_null(), count) {
+        (_, 0) => Ok(&mut []),
+        (true, _) => Err(Failure::Null(name)),
+        // SAFETY: the caller's promise; no array of C is longer than isize::MAX bytes.
+        (false, _) if count <= isize::MAX as usize / size_of::<T>() => {
+            Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
+        }
+        (false, _) => Err(Failure::Usage("a count is longer than memory")),
+    }
+}
+
 /// Hands an object over to C, which passes it to the type's free call.
 pub(crate) fn give<T>(place: &Out<*mut T>, object: T) {
     place.set(Box::into_raw(Box::new(object)));

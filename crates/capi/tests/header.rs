@@ -6,7 +6,7 @@ use sidestep_c::codes;
 use sidestep_c::fix;
 use sidestep_c::flow::{self, CFlowCounts, CFlowOptions, CFlowWay, CPacket};
 use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
-use sidestep_c::socket::{send::CReservation, udp::CCounts, udp::CUndelivered};
+use sidestep_c::socket::{send::CMessage, send::CReservation, udp::CCounts, udp::CUndelivered};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
 use sidestep_socket::Reason;
 use std::collections::{BTreeMap, BTreeSet};
@@ -165,6 +165,7 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
     structure!(all, CDatagram, "sidestep_datagram", bytes, length, software_ns, hardware_ns, token, source);
     structure!(all, CDatagram, "sidestep_datagram", destination, interface, time_to_live, type_of_service, reserved);
     structure!(all, CReservation, "sidestep_reservation", bytes, length, token);
+    structure!(all, CMessage, "sidestep_message", bytes, length, to, to_bytes);
     structure!(all, CCounts, "sidestep_udp_counts", received, received_by_kernel, sent, sent_by_kernel, dropped);
 }
 
@@ -296,6 +297,7 @@ fn declare(kind: &str, name: &str) -> String {
         "CEngineOptions" => "sidestep_engine_options",
         "CPath" => "sidestep_path",
         "CReservation" => "sidestep_reservation",
+        "CMessage" => "sidestep_message",
         "CUdpOptions" => "sidestep_udp_options",
         "CUndelivered" => "sidestep_undelivered",
         "Flow" => "sidestep_flow",

@@ -49,6 +49,7 @@ pub use reason::{Path, Reason};
 pub use sidestep_control_api::message::{Missing, Mode, Queues};
 pub use sidestep_frame::xdp::Kick;
 pub use sidestep_sys::error_queue::Undelivered;
+pub use udp::batch::Message;
 pub use udp::datagram::Datagram;
 pub use udp::send::Reserved;
 pub use udp::socket::{Handle, Statistics};

@@ -5,7 +5,7 @@ use sidestep::error::Problem;
 use sidestep::fix::Now;
 use sidestep::fix::decode::Message;
 use sidestep::fix::engine::{
-    AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations, AcceptorId,
+    AcceptorId, AdminSocket, AllowedAddress, Asker, CertificateFiles, CertificateName, Destinations,
 };
 use sidestep::fix::engine::{Endpoint, Engine, Handle, Refusals, SessionPlan, SocketOptions, StorePlan, TlsSettings};
 use sidestep::fix::engine::{ask, session_folder};

@@ -14,7 +14,9 @@ use sidestep::tcp::{
 use sidestep::tcp::{
     Setting, SettingError, Shutdown, State, Sum, Tcp, TcpError, TcpEvent, TcpListener, TcpStream, Value,
 };
-use sidestep::udp::{Datagram, Handle, MulticastOut, Reserved, SendError, Statistics, UdpOptions, Undelivered};
+use sidestep::udp::{
+    Datagram, Handle, Message, MulticastOut, Reserved, SendError, Statistics, UdpOptions, Undelivered,
+};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -80,6 +82,14 @@ fn datagrams(engine: &mut Engine) -> Result<(), Problem> {
     let answer = until("an answer", || engine.receive(client).map_err(refused))?;
     assert_eq!((engine.payload(&answer), answer.source()), (&b"ping"[..], to));
     engine.release(answer);
+    let messages: [Message<'_>; 2] = [(b"one", Some(to)), (b"two", Some(to))];
+    assert_eq!(engine.send_many(client, messages).map_err(|error| failed("send_many", error))?, 2);
+    let mut came = Vec::new();
+    until("two datagrams", || {
+        engine.receive_many(server, 8, &mut came).map_err(refused)?;
+        Ok((came.len() == 2).then_some(()))
+    })?;
+    came.into_iter().for_each(|datagram| engine.release(datagram));
     let Statistics { .. } = engine.statistics(client).map_err(refused)?;
     let missed: Option<Undelivered> = engine.next_error(client).map_err(refused)?;
     assert!(missed.is_none());

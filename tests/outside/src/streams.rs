@@ -73,7 +73,8 @@ fn datagrams(options: &Options) -> Result<(), Problem> {
     let local = |port: &UdpPort| port.local().map_err(|error| failed("name the port", error));
     let (one, two) = (bind()?, bind()?);
     let (at_one, at_two) = (local(&one)?, local(&two)?);
-    let (mut one, mut two): (DatagramSocket, DatagramSocket) = (one.connect(at_two, options)?, two.connect(at_one, options)?);
+    let (mut one, mut two): (DatagramSocket, DatagramSocket) =
+        (one.connect(at_two, options)?, two.connect(at_one, options)?);
     one.send(&mut io, b"ping").map_err(|error| failed("send", error))?;
     let mut buffer = [0; 64];
     let count = until("a datagram", || match two.receive(&mut io, &mut buffer) {

@@ -18,6 +18,8 @@ pub struct Engine {
     /// Datagrams and reservations on loan to C.
     pub(super) datagrams: Lent<Datagram>,
     pub(super) reservations: Lent<(Reserved, usize)>,
+    /// Of the call that receives several; empty between calls, kept for its memory.
+    pub(super) received: Vec<Datagram>,
     /// Detects a forked child, which must not return anything to the engine; the engine itself checks only where
     /// sockets are named.
     guard: ForkGuard,
@@ -71,7 +73,7 @@ pub unsafe extern "C" fn sidestep_engine_open(
         let guard = ForkGuard::new().map_err(|error| Problem::failed("cannot open an engine", error))?;
         let inner = sidestep_socket::Engine::open(&options)?;
         let (datagrams, reservations, refusal) = (Lent::new(), Lent::new(), CString::default());
-        give(&engine, Engine { inner, datagrams, reservations, guard, refusal });
+        give(&engine, Engine { inner, datagrams, reservations, received: Vec::new(), guard, refusal });
         Ok(())
     })
 }

@@ -3,10 +3,10 @@
 use super::address::address_if_any;
 use super::engine::{Engine, engine};
 use super::udp::Udp;
-use crate::arguments::{handle, message, out};
+use crate::arguments::{handle, message, out, several};
 use crate::failure::{Failure, call};
 use libc::{sockaddr, socklen_t};
-use sidestep_socket::{Handle, SendError};
+use sidestep_socket::{Handle, Message, SendError};
 use std::ffi::{c_int, c_void};
 
 /// The longest datagram (RFC 768), whatever the path: bytes beyond need not exist, so they are not accessed.
@@ -56,6 +56,53 @@ pub unsafe extern "C" fn sidestep_udp_put(
     call("sidestep_udp_put", || {
         // SAFETY: as the crate's text says.
         unsafe { put(self::engine(engine)?, socket, (payload, length), (to, to_bytes)) }
+    })
+}
+
+/// `sidestep_message`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CMessage {
+    /// The payload.
+    pub bytes: *const c_void,
+    /// Its length, bytes.
+    pub length: usize,
+    /// Where it goes; null: to the peer.
+    pub to: *const sockaddr,
+    /// The length of the address.
+    pub to_bytes: socklen_t,
+}
+
+/// [`sidestep_socket::Engine::send_many`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_udp_send_many(
+    engine: *mut Engine,
+    socket: Udp,
+    messages: *const CMessage,
+    count: usize,
+    sent: *mut usize,
+) -> c_int {
+    call("sidestep_udp_send_many", || {
+        // SAFETY: as the crate's text says.
+        let (engine, sent, messages) =
+            unsafe { (self::engine(engine)?, out(sent, "sent")?, several(messages.cast_mut(), count, "messages")?) };
+        sent.set(0);
+        // What is wrong with a message ends the batch before it; of the first one it is the call's failure.
+        let (mut failure, mut is_first) = (None, true);
+        let good = messages.iter().map_while(|message| {
+            // SAFETY: as the crate's text says.
+            let checked = unsafe { check(message) };
+            if let (true, Err(why)) = (std::mem::take(&mut is_first), &checked) {
+                failure = Some(*why);
+            }
+            checked.ok()
+        });
+        let result = engine.inner.send_many(Handle::of_number(socket), good);
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        sent.set(result?);
+        Ok(())
     })
 }
 
@@ -123,12 +170,22 @@ unsafe fn put(
     (payload, length): (*const c_void, usize),
     (to, to_bytes): (*const sockaddr, socklen_t),
 ) -> Result<(), Failure> {
-    if length > PAYLOAD_BYTES_MAX {
+    // SAFETY: the caller's promise.
+    let (payload, to) = unsafe { check(&CMessage { bytes: payload, length, to, to_bytes }) }?;
+    Ok(engine.inner.put(Handle::of_number(socket), payload, to)?)
+}
+
+/// Looks through a message of C's.
+///
+/// # Safety
+/// As for `put`.
+#[inline]
+unsafe fn check<'a>(given: &CMessage) -> Result<Message<'a>, Failure> {
+    if given.length > PAYLOAD_BYTES_MAX {
         return Err(SendError::TooLong { payload_max: PAYLOAD_BYTES_MAX }.into());
     }
     // SAFETY: the caller's promise; the length is checked.
-    let (payload, to) = unsafe { (message(payload, length)?, address_if_any(to, to_bytes)?) };
-    Ok(engine.inner.put(Handle::of_number(socket), payload, to)?)
+    unsafe { Ok((message(given.bytes, given.length)?, address_if_any(given.to, given.to_bytes)?)) }
 }
 
 impl Engine {

@@ -1,6 +1,7 @@
 //! UDP sockets: past the kernel where that can be, by their kernel twins else.
 
 mod accelerate;
+pub(crate) mod batch;
 mod beside;
 mod bind;
 pub(crate) mod buffers;
