@@ -115,6 +115,29 @@ fn streams_past_the_kernel_go_each_way_in_a_lab() {
     run.check_reports("Throughput");
 }
 
+/// Over a veth the kernel passes packets that no cable carries, unless its devices neither segment nor merge.
+#[test]
+fn the_kernel_sends_super_packets_over_one_pair_of_a_lab_and_frames_over_the_other() {
+    let _turn = my_turn();
+    if !is_root() {
+        return;
+    }
+    for family in [&[][..], &["-6"]] {
+        let run = Run::of("bulk", "lab", "kernel-spin,kernel-spin-frames,xdp", family);
+        run.check_has(&["bulk", "bulk-back"], &["kernel-spin", "kernel-spin-frames"]);
+        let kernel = rows(&run.document).iter().filter(|row| row["path"] != "xdp");
+        for row in kernel.filter(|row| number(row, "n") > 100.0) {
+            let notes = row["notes"].to_string();
+            let (kind, device) =
+                if row["path"] == "kernel-spin" { ("super-packets", "lab0") } else { ("frames, as a cable", "lab1") };
+            assert!(notes.contains(kind) && notes.contains(device), "{row}");
+        }
+        assert_eq!(run.document["setup"]["interface"], "lab0");
+    }
+    let elsewhere = Run::of("bulk", "loopback", "kernel-spin,kernel-spin-frames", &[]);
+    elsewhere.check_lacks("kernel-spin-frames", "in the lab only", 2);
+}
+
 #[test]
 fn connections_are_made_one_after_the_other_and_each_is_answered() {
     let _turn = my_turn();

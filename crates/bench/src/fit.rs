@@ -3,7 +3,7 @@
 use crate::frames;
 use crate::measure::Bench;
 use crate::path::{Medium, Path};
-use crate::place::Ends;
+use crate::place::{Ends, NO_FRAMES_PAIR};
 use crate::scenario::Arm;
 use crate::transport::Transport;
 use sidestep_socket::stream::Waiting;
@@ -32,6 +32,9 @@ pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
 
 /// Returns the reason why messages of `size` bytes cannot go by `path` between these ends.
 pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32) -> Option<String> {
+    if path.frame_by_frame && ends.by_frames.is_none() {
+        return Some(NO_FRAMES_PAIR.into());
+    }
     match path.medium {
         Medium::Frames => frames_refusal(ends, size),
         Medium::Stack => stack_refusal(ends, transport, size),

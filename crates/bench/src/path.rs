@@ -40,6 +40,8 @@ pub struct Path {
     pub waiting: Waiting,
     /// The back-end that makes system calls.
     pub backend: Backend,
+    /// Set if the kernel sends and receives frame by frame, by the second pair of a lab.
+    pub frame_by_frame: bool,
     /// The peer's path, if it is another one.
     pub peer: Option<&'static str>,
     /// Description for the report.
@@ -54,6 +56,7 @@ pub const PATHS: &[Path] = &[
         pinned: false,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Kernel socket, blocking recv(2), threads wherever the scheduler puts them: an untuned program.",
     },
@@ -63,6 +66,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Kernel socket, blocking recv(2), each end pinned to a CPU of its own. Every message wakes a \
                       sleeping thread.",
@@ -73,6 +77,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::BusyPoll { microseconds: BUSY_POLL_US },
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "As kernel-pinned with SO_BUSY_POLL = 50 us: recv(2) polls the device queue before it sleeps, \
                       where the device has a NAPI instance to poll.",
@@ -83,6 +88,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Epoll,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Kernel socket, epoll_wait(2) and then recv(2), pinned: an event loop.",
     },
@@ -92,9 +98,22 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Kernel socket, non-blocking recv(2) in a loop that never sleeps, pinned: one CPU per end burnt, no \
                       wake-up.",
+    },
+    Path {
+        name: "kernel-spin-frames",
+        medium: Medium::Inet,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        frame_by_frame: true,
+        peer: None,
+        description: "As kernel-spin, but frame by frame, as over a cable: by a second veth pair whose devices neither segment \
+                      nor merge (tso, gso, gro and lro off). Over a veth kernel-spin passes super-packets of up to 64 KiB, \
+                      which no cable carries. In the lab only, as root.",
     },
     Path {
         name: "uring",
@@ -102,6 +121,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Uring,
+        frame_by_frame: false,
         peer: None,
         description: "io_uring, send and the next receive in one io_uring_enter(2) that sleeps, pinned.",
     },
@@ -111,6 +131,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Uring,
+        frame_by_frame: false,
         peer: None,
         description: "io_uring, io_uring_enter(2) in a loop that never sleeps, pinned.",
     },
@@ -120,6 +141,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Unix stream socket, blocking recv(2), pinned. Both ends on one host.",
     },
@@ -129,6 +151,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Unix stream socket, non-blocking recv(2) in a loop, pinned. Both ends on one host.",
     },
@@ -138,6 +161,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Two rings in memory that both processes share, looked at in a loop, pinned: no system call while \
                       messages come and go. Both ends on one host.",
@@ -148,6 +172,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Two rings in memory that both processes share; a receive sleeps and is woken by one byte \
                       through a Unix socket, pinned. Both ends on one host.",
@@ -158,6 +183,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Bare AF_XDP: UDP frames written and answered in place, no stack; each end spins on its ring and sends \
                       by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
@@ -168,6 +194,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Our own stack over AF_XDP at both ends, native API: UDP or TCP past the kernel, steered by XDP, \
                       beside a control plane in each namespace; each end spins on its ring and sends by one sendto(2), \
@@ -179,6 +206,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: Some("kernel-spin"),
         description: "As xdp at the measuring end, and kernel-spin at the peer's: what a host gains whose counterpart is \
                       not ours. In the lab only, as root.",
@@ -189,6 +217,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Block,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "As kernel-pinned, and not changed for it: at both ends a program of its own that knows blocking sockets \
                       alone, under sidestep run, whose library takes its TCP or UDP past the kernel. A receive polls before it \
@@ -200,6 +229,7 @@ pub const PATHS: &[Path] = &[
         pinned: true,
         waiting: Waiting::Spin,
         backend: Backend::Kernel,
+        frame_by_frame: false,
         peer: None,
         description: "Two CPUs bouncing one cache line, no system call: the physical limit between two cores of this \
                       machine.",

@@ -1,9 +1,10 @@
 //! The places of a measurement (two namespaces of a lab, loopback, two machines), and the start of the peer there.
 
 use crate::mtu::{self, Mtus};
+use crate::path::Path;
 use crate::peer::{Allowed, Control, Origin, run};
-use sidestep_lab::{Lab, Side};
-use sidestep_report::schema::Host;
+use sidestep_lab::{Host, Lab, Side};
+use sidestep_report::schema::Host as HostFacts;
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -17,6 +18,10 @@ use std::time::{Duration, Instant};
 /// Time that a peer has to end after its control connection is closed. One with a control plane of its
 /// own takes it down first.
 const PEER_END: Duration = Duration::from_secs(10);
+
+/// The reason why the kernel cannot send frame by frame.
+pub(crate) const NO_FRAMES_PAIR: &str = "it needs a second pair of interfaces that neither segment nor merge, which is made \
+                                         in the lab only (--place lab, as root)";
 
 /// The place of the two ends.
 pub enum Place {
@@ -51,16 +56,29 @@ pub struct Ends {
     pub place: &'static str,
     /// The measuring end's interface.
     pub interface: String,
+    /// The same ends by the second pair of the lab, over which the kernel sends and receives frame by frame.
+    pub(crate) by_frames: Option<Way>,
     /// MTUs of both ends.
     pub(crate) mtus: Mtus,
     /// Facts about the peer's host.
-    pub(crate) peer_host: Host,
+    pub(crate) peer_host: HostFacts,
     /// The peer's version.
     pub(crate) peer_version: String,
     /// This program, where both ends can start it.
     pub(crate) program: Option<PathBuf>,
     // Last: dropped after `control`, whose end ends the peer.
     _peer: Option<Peer>,
+}
+
+/// A way between the ends: an interface, and the addresses by it.
+#[derive(Clone, Debug)]
+pub(crate) struct Way {
+    /// Address of the measuring end.
+    pub(crate) client: IpAddr,
+    /// Address of the peer.
+    pub(crate) server: IpAddr,
+    /// The measuring end's interface.
+    pub(crate) interface: String,
 }
 
 impl Ends {
@@ -81,12 +99,23 @@ impl Ends {
             same_host: peer.is_some() || client == server,
             place,
             interface,
+            by_frames: None,
             mtus,
             peer_host: told.host,
             peer_version: told.version,
             program: None,
             _peer: peer,
         })
+    }
+
+    /// Returns the way that the messages of `path` take.
+    pub(crate) fn way(&self, path: &Path) -> Result<Way, Problem> {
+        if path.frame_by_frame {
+            return self.by_frames.clone().ok_or_else(|| {
+                Problem::usage(format!("cannot use path {}", path.name), NO_FRAMES_PAIR).next("leave it out of --paths")
+            });
+        }
+        Ok(Way { client: self.client, server: self.server, interface: self.interface.clone() })
     }
 
     /// Returns whether both ends are in one network namespace.
@@ -112,14 +141,24 @@ impl Place {
 fn lab_ends(lab: &Lab, ipv6: bool, program: &PeerProgram, cpu: u32) -> Result<Ends, Problem> {
     let (client, server) = (lab.host(Side::A), lab.host(Side::B));
     client.enter()?;
-    let addresses = match (ipv6, client.ipv6, server.ipv6) {
-        (false, ..) => (client.ipv4.into(), server.ipv4.into()),
-        (true, Some(client), Some(server)) => (client.into(), server.into()),
-        (true, ..) => {
-            return Err(Problem::failed("cannot use IPv6 in the lab", "this kernel has none").next("leave -6 out"));
-        }
+    let (here, there) = addresses(client, server, ipv6)?;
+    let by_frames = match (lab.by_frames(Side::A), lab.by_frames(Side::B)) {
+        (Some(client), Some(server)) => Some((client.interface.clone(), addresses(&client, &server, ipv6)?)),
+        _ => None,
     };
-    local_ends("lab", client.interface.clone(), addresses, program, cpu, Some(lab))
+    let peers = by_frames.as_ref().map(|(_, (client, server))| (*server, *client));
+    let ends = local_ends("lab", client.interface.clone(), (here, there), program, cpu, Some((lab, peers)))?;
+    let by_frames = by_frames.map(|(interface, (client, server))| Way { client, server, interface });
+    Ok(Ends { by_frames, ..ends })
+}
+
+/// Returns the addresses of two hosts that reach each other.
+fn addresses(client: &Host, server: &Host, ipv6: bool) -> Result<(IpAddr, IpAddr), Problem> {
+    match (ipv6, client.ipv6, server.ipv6) {
+        (false, ..) => Ok((client.ipv4.into(), server.ipv4.into())),
+        (true, Some(client), Some(server)) => Ok((client.into(), server.into())),
+        (true, ..) => Err(Problem::failed("cannot use IPv6 in the lab", "this kernel has none").next("leave -6 out")),
+    }
 }
 
 fn local_ends(
@@ -128,7 +167,7 @@ fn local_ends(
     (client, server): (IpAddr, IpAddr),
     program: &PeerProgram,
     cpu: u32,
-    lab: Option<&Lab>,
+    lab: Option<(&Lab, Option<(IpAddr, IpAddr)>)>,
 ) -> Result<Ends, Problem> {
     let (ours, theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).map_err(failed)?;
     let origin = Origin {
@@ -136,9 +175,11 @@ fn local_ends(
         remote: client,
         same_host: true,
         in_lab: lab.is_some(),
+        by_frames: lab.and_then(|(_, by_frames)| by_frames),
         cpu,
         allowed: Allowed::EVERYTHING,
     };
+    let lab = lab.map(|(lab, _)| lab);
     let peer = match program {
         PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
@@ -177,6 +218,7 @@ fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option
         .args(["bench", "peer", "--local", &origin.local.to_string(), "--remote", &origin.remote.to_string()])
         .args(["--cpu", &origin.cpu.to_string()])
         .args(origin.in_lab.then_some("--in-lab"))
+        .args(origin.by_frames.iter().flat_map(|(local, remote)| ["--by-frames".into(), format!("{local},{remote}")]))
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::null())
         .process_group(0); // Ctrl-C is for the measuring end alone: it ends the peer in order.

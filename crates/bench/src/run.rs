@@ -55,6 +55,9 @@ pub struct Setting {
     pub queues: u32,
     /// MTU of the wire of a lab.
     pub mtu: u32,
+    /// Make a lab with a second pair, over which the kernel sends and receives frame by frame. [`run`] sets it where a path
+    /// needs it.
+    pub frames_pair: bool,
     /// The program of the peer on this machine.
     pub program: PeerProgram,
     /// The clock.
@@ -114,6 +117,8 @@ pub struct RoundTrips {
 pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     scenarios.iter().try_for_each(Scenario::check)?;
     scenarios.iter().try_for_each(|scenario| scenario.check_service_time(setting.service_time))?;
+    let needs_pair = scenarios.iter().any(|scenario| scenario.paths().iter().any(|path| path.frame_by_frame));
+    let setting = &Setting { frames_pair: setting.frames_pair || needs_pair, ..setting.clone() };
     between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
 }
 
@@ -194,6 +199,15 @@ impl Scenario {
                 rates.rates.iter().try_for_each(|rate| check_rate(*rate))?;
                 check_duration(rates.duration)
             }
+        }
+    }
+
+    /// The paths asked for; the ladder has its own.
+    fn paths(&self) -> &[&'static Path] {
+        match self {
+            Self::RoundTrips(trips) | Self::Bulk(trips) | Self::Connections(trips) => &trips.paths,
+            Self::Rates(rates) => &rates.paths,
+            Self::Ladder { .. } => &[],
         }
     }
 
@@ -356,8 +370,8 @@ fn wish_of_lab(setting: &Setting) -> Option<(&'static str, String)> {
 }
 
 fn new_lab(setting: &Setting) -> Result<Place, Problem> {
-    let Setting { queues, mtu, .. } = *setting;
-    Lab::up(&LabOptions { queues, mtu, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
+    let Setting { queues, mtu, frames_pair, .. } = *setting;
+    Lab::up(&LabOptions { queues, mtu, frames_pair, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
 }
 
 fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {

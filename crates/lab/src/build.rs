@@ -11,7 +11,7 @@ use sidestep_sys::offload::{self, Offload};
 use super::host::Host;
 use super::ip::Ip;
 use super::mark::Mark;
-use super::name::{INTERFACE, Place, WIRE_TO_A, WIRE_TO_B, namespace_path};
+use super::name::{FRAMES_INTERFACE, INTERFACE, Place, WIRE_TO_A, WIRE_TO_B, namespace_path};
 use super::options::Checksums;
 use super::ready;
 use super::state::State;
@@ -53,14 +53,23 @@ pub(crate) fn build(ip: &Ip, state: &State, mark: Mark, created: &mut Vec<String
         if state.checksums == Checksums::True {
             netns::within(namespace_path(&namespace), || finish_frames(interfaces(place)))?;
         }
+        if has_frames_pair(state, place) {
+            netns::within(namespace_path(&namespace), || offload::frame_by_frame(FRAMES_INTERFACE))?;
+        }
         let lines = match place {
-            Place::A => host_lines(&state.hosts[0]),
-            Place::B => host_lines(&state.hosts[1]),
+            Place::A => host_lines(state, 0),
+            Place::B => host_lines(state, 1),
             Place::Wire => wire_lines(),
         };
         ip.batch(&namespace, &lines)?;
     }
-    ready::wait(ip, &state.hosts, &links(state))
+    ready::wait(ip, &state.hosts, &links(state))?;
+    let frames_links = [Place::A, Place::B].map(|place| (state.name.namespace(place), FRAMES_INTERFACE));
+    state.frames_hosts().map_or(Ok(()), |hosts| ready::wait(ip, &hosts, &frames_links))
+}
+
+fn has_frames_pair(state: &State, place: Place) -> bool {
+    state.frames_pair && place != Place::Wire
 }
 
 /// Every interface of the lab, with its namespace.
@@ -102,6 +111,9 @@ fn settle(place: Place) -> Result<(), Problem> {
 
 /// Joins the hosts by one veth pair, or by two with the wire between.
 fn join(ip: &Ip, state: &State) -> Result<(), Problem> {
+    if let Some([a, b]) = state.frames_hosts() {
+        veth(ip, state, (&a.namespace, &a.interface), (&b.namespace, &b.interface))?;
+    }
     let [a, b] = &state.hosts;
     if state.impairment.is_none() {
         return veth(ip, state, (&a.namespace, &a.interface), (&b.namespace, &b.interface));
@@ -135,18 +147,23 @@ fn finish_frames(interfaces: &[&str]) -> Result<(), Problem> {
     Ok(())
 }
 
-fn host_lines(host: &Host) -> Vec<String> {
+fn host_lines(state: &State, number: usize) -> Vec<String> {
+    let host = &state.hosts[number];
+    let mut lines = vec!["link set dev lo up".to_owned()];
+    lines.extend(link_lines(host));
+    // Without a default route, joining a group or sending to one needs its own route. IPv6 has one per interface.
+    lines.push(format!("route add 224.0.0.0/4 dev {}", host.interface));
+    lines.extend(state.frames_hosts().iter().flat_map(|hosts| link_lines(&hosts[number])));
+    lines
+}
+
+fn link_lines(host: &Host) -> Vec<String> {
     let Host { interface, ipv4, .. } = host;
     let mac = host.mac.map(|byte| format!("{byte:02x}")).join(":");
-    let mut lines = vec![
-        "link set dev lo up".to_owned(),
-        format!("link set dev {interface} address {mac}"),
-        format!("address add {ipv4}/24 dev {interface}"),
-    ];
+    let mut lines =
+        vec![format!("link set dev {interface} address {mac}"), format!("address add {ipv4}/24 dev {interface}")];
     lines.extend(host.ipv6.map(|ipv6| format!("address add {ipv6}/64 dev {interface} nodad")));
     lines.push(format!("link set dev {interface} up"));
-    // Without a default route, joining a group or sending to one needs its own route. IPv6 has one per interface.
-    lines.push(format!("route add 224.0.0.0/4 dev {interface}"));
     lines
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sidestep_sys::Problem;
 use sidestep_sys::netns::{self, Namespace};
 
-use super::name::{INTERFACE, LabName, Place, namespace_path};
+use super::name::{FRAMES_INTERFACE, INTERFACE, LabName, Place, namespace_path};
 use super::privilege;
 
 /// One of the two hosts.
@@ -82,6 +82,18 @@ impl Host {
         }
     }
 
+    /// The same host by its interface of the second pair, in subnets of their own.
+    pub(crate) fn by_frames(&self) -> Self {
+        let number = self.side.number();
+        Self {
+            interface: FRAMES_INTERFACE.to_owned(),
+            mac: [0x02, 0, 0, 0, 1, number],
+            ipv4: Ipv4Addr::new(198, 18, 1, number),
+            ipv6: self.ipv6.map(|_| Ipv6Addr::new(0x2001, 2, 0, 1, 0, 0, 0, u16::from(number))),
+            ..self.clone()
+        }
+    }
+
     /// A command that will run on this host, with a matching `/sys` (as `ip netns exec` does).
     pub fn command(&self, program: impl AsRef<OsStr>) -> Result<Command, Problem> {
         // The error of the command itself would only say that it was not started.
@@ -131,5 +143,9 @@ mod tests {
         assert_ne!(a.mac, b.mac);
         assert_eq!(a.side.other(), b.side);
         assert_eq!(Host::new(&name, Side::A, false).ipv6, None);
+        let frames = b.by_frames();
+        assert_eq!((frames.interface.as_str(), frames.ipv4.to_string()), ("lab1", "198.18.1.2".into()));
+        assert_eq!(frames.ipv6.unwrap().to_string(), "2001:2:0:1::2");
+        assert!(frames.mac != b.mac && frames.namespace == b.namespace);
     }
 }

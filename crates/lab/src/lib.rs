@@ -185,6 +185,11 @@ impl Lab {
         }
     }
 
+    /// The same host by its interface of the second pair, if the lab was made with one ([`Options::frames_pair`]).
+    pub fn by_frames(&self, side: Side) -> Option<Host> {
+        self.state.frames_pair.then(|| self.host(side).by_frames())
+    }
+
     /// The state of checksums in the frames between the hosts.
     pub fn checksums(&self) -> Checksums {
         self.state.checksums

@@ -12,6 +12,9 @@ pub(crate) const NAMESPACE_DIRECTORY: &str = "/var/run/netns";
 /// The interface that joins a host to the other one; the same on both, so that a command works on either.
 pub(crate) const INTERFACE: &str = "lab0";
 
+/// The interface of the second pair, whose packets are frames.
+pub(crate) const FRAMES_INTERFACE: &str = "lab1";
+
 /// The ends of the two veth pairs of an impaired wire, in the namespace between the hosts.
 pub(crate) const WIRE_TO_A: &str = "to-a";
 pub(crate) const WIRE_TO_B: &str = "to-b";

@@ -28,6 +28,9 @@ pub struct Options {
     pub checksums: Checksums,
     /// The impairment of the wire; `None` for a perfect one, a single veth pair without a relay.
     pub impairment: Option<Directions<Impairment>>,
+    /// Set for a second pair beside the wire ([`super::Lab::by_frames`]), over which the kernel sends and receives frame by
+    /// frame, as over a cable: nothing is segmented or merged by its devices. It is never impaired.
+    pub frames_pair: bool,
     /// Transmit and receive queues of each end of the veth.
     pub queues: u32,
     /// The MTU of the wire, bytes.
@@ -44,6 +47,7 @@ impl Default for Options {
             lifetime: Lifetime::Ephemeral,
             checksums: Checksums::Offloaded,
             impairment: None,
+            frames_pair: false,
             queues: 1,
             mtu: MTU_USUAL,
             relay_program: None,

@@ -24,6 +24,9 @@ pub(crate) struct State {
     pub(crate) hosts: [Host; 2],
     pub(crate) checksums: Checksums,
     pub(crate) impairment: Option<Directions<Impairment>>,
+    /// Set if the hosts have a second pair. Records of older versions do not say so: they have none.
+    #[serde(default)]
+    pub(crate) frames_pair: bool,
     pub(crate) queues: u32,
     pub(crate) mtu: u32,
 }
@@ -38,6 +41,7 @@ impl State {
             wire: None,
             checksums: options.effective_checksums(),
             impairment: options.impairment.clone(),
+            frames_pair: options.frames_pair,
             queues: options.queues,
             mtu: options.mtu,
         }
@@ -60,6 +64,11 @@ impl State {
         serde_json::to_vec_pretty(self).map_err(|error| {
             Problem::failed(format!("cannot record lab {}", self.name), error).next("report this as a bug of sidestep")
         })
+    }
+
+    /// Both hosts by the second pair, if there is one.
+    pub(crate) fn frames_hosts(&self) -> Option<[Host; 2]> {
+        self.frames_pair.then(|| self.hosts.each_ref().map(Host::by_frames))
     }
 
     /// The namespaces of it that exist.

@@ -9,7 +9,7 @@ use sidestep_sys::process::Process;
 use super::directory::Directory;
 use super::holders::{holders, list};
 use super::ip::Ip;
-use super::name::{INTERFACE, LabName, WIRE_TO_A, WIRE_TO_B, namespace_path};
+use super::name::{FRAMES_INTERFACE, INTERFACE, LabName, WIRE_TO_A, WIRE_TO_B, namespace_path};
 
 /// The time for the relay to end. It checks its stop flag many times a second; a slower one hangs and is killed.
 const RELAY_END_TIMEOUT: Duration = Duration::from_secs(2);
@@ -32,7 +32,7 @@ pub(crate) fn remove(
     for namespace in namespaces {
         // Deleting a namespace returns before its interfaces are gone; deleting an interface does not. A namespace that
         // has no interface any more is fine.
-        for interface in [INTERFACE, WIRE_TO_A, WIRE_TO_B] {
+        for interface in [INTERFACE, FRAMES_INTERFACE, WIRE_TO_A, WIRE_TO_B] {
             let _ = ip.run(&["-n", namespace, "link", "delete", "dev", interface]);
         }
         let deleted = ip.run(&["netns", "delete", namespace]);

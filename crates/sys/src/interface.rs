@@ -30,6 +30,33 @@ pub fn of_address(address: IpAddr) -> Option<String> {
     name
 }
 
+/// The packets and bytes of an interface since it was made. A packet of a virtual device may be a super-packet of up to
+/// 64 KiB, which counts as one; bytes include Ethernet headers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Bytes received.
+    pub rx_bytes: u64,
+    /// Packets received.
+    pub rx_packets: u64,
+    /// Bytes sent.
+    pub tx_bytes: u64,
+    /// Packets sent.
+    pub tx_packets: u64,
+}
+
+/// Reads the traffic of an interface of the calling thread's namespace (/proc/thread-self/net/dev); none if it is not there.
+pub fn traffic(interface: &str) -> Option<Traffic> {
+    traffic_in(&std::fs::read_to_string("/proc/thread-self/net/dev").ok()?, interface)
+}
+
+fn traffic_in(table: &str, interface: &str) -> Option<Traffic> {
+    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(interface)?.strip_prefix(':'))?;
+    let columns: Vec<u64> = row.split_whitespace().map_while(|word| word.parse().ok()).collect();
+    // Eight columns for each direction: bytes, packets, and kinds of errors.
+    let [rx_bytes, rx_packets, _, _, _, _, _, _, tx_bytes, tx_packets, ..] = columns[..] else { return None };
+    Some(Traffic { rx_bytes, rx_packets, tx_bytes, tx_packets })
+}
+
 /// The names of all interfaces in the kernel's order; empty if they cannot be read.
 pub fn names() -> Vec<String> {
     // SAFETY: if_nameindex takes nothing; what it returns is freed below.
@@ -128,6 +155,15 @@ mod tests {
     fn loopback_is_found_and_a_stranger_is_not() {
         assert_eq!(of_address(Ipv4Addr::LOCALHOST.into()).as_deref(), Some("lo"));
         assert_eq!(of_address(Ipv4Addr::new(203, 0, 113, 77).into()), None);
+    }
+
+    #[test]
+    fn traffic_is_read_by_name() {
+        let table = "Inter-|   Receive |  Transmit\n face |bytes packets errs|bytes packets\n  lab0: 10 2 0 0 0 0 0 0 30 4 0 0 0 0 0 0\n lab01:1 1\n";
+        let lab0 = Traffic { rx_bytes: 10, rx_packets: 2, tx_bytes: 30, tx_packets: 4 };
+        assert_eq!(traffic_in(table, "lab0"), Some(lab0));
+        assert_eq!((traffic_in(table, "lab01"), traffic_in(table, "lab")), (None, None));
+        assert!(traffic("lo").is_some() && traffic("none0").is_none());
     }
 
     #[test]

@@ -74,9 +74,19 @@ pub fn set(interface: &str, offload: Offload, on: bool) -> Result<(), Problem> {
     Err(Problem::failed(what, "the device has it fixed").next(format!("see what it can do: ethtool -k {interface}")))
 }
 
-/// ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN of linux/ethtool.h.
+/// Has the kernel send and receive on this interface frame by frame, as a cable carries them: no segmentation by the
+/// device or on its behalf (`tso`, `gso`), no merging of received segments (`gro`, `lro`). Checksums stay as they are.
+pub fn frame_by_frame(interface: &str) -> Result<(), Problem> {
+    for offload in [Offload::Gro, Offload::Tso, Offload::Gso] {
+        set(interface, offload, false)?;
+    }
+    set_flag(interface, LRO, false)
+}
+
+/// ETHTOOL_GFLAGS, ETHTOOL_SFLAGS, ETH_FLAG_LRO, ETH_FLAG_TXVLAN and ETH_FLAG_RXVLAN of linux/ethtool.h.
 const FLAGS: u32 = 0x25;
 const SET_FLAGS: u32 = 0x26;
+const LRO: (u32, &str) = (1 << 15, "lro");
 const TX_VLAN: (u32, &str) = (1 << 7, "txvlan");
 const RX_VLAN: (u32, &str) = (1 << 8, "rxvlan");
 

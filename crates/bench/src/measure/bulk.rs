@@ -1,5 +1,6 @@
 //! One slice of a stream: how long each message takes at full speed, as this end hands it over or has received it.
 
+use super::packets::PacketMeter;
 use super::round_trip::{LOOK_UP, Target, Trips, Work};
 use super::{Bench, Meter, SAMPLES_MAX};
 use crate::bypass::{Load, connect_past_kernel, engine};
@@ -27,6 +28,7 @@ impl Bench {
         let path = target.path.at_peer().into();
         let request = Request::Bulk(Bulk { path, size: target.size, cpu: self.cpus.server, send_for_ns });
         let (mut link, note) = self.open_bulk(target, &request)?;
+        let packets = self.packet_meter(target);
         let meter = Meter::start(self.watched_cpus());
         let streamed = if sends {
             self.pour(&mut link, target.size, duration)
@@ -36,25 +38,27 @@ impl Bench {
         let noise = meter.stop();
         let ended = self.end_bulk(link);
         let (settling, done) = (streamed?, ended?);
+        let packets = packets.map(PacketMeter::stop).transpose()?;
         Ok(Trips {
             slice: self.take_slice(),
             settling,
             note,
+            packets,
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })
     }
 
     fn open_bulk(&mut self, target: Target, request: &Request) -> Result<(StreamLink, Option<String>), Problem> {
-        let server = self.ends.server;
+        let way = self.ends.way(target.path)?;
         let opened = match target.path.medium {
             Medium::Stack => {
                 self.place_thread(false)?;
                 self.need_plane()?;
-                let engine = engine(self.ends.client, Load::Stream)?;
+                let engine = engine(way.client, Load::Stream)?;
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
-                let link = connect_past_kernel(engine, SocketAddr::new(server, ready.port));
+                let link = connect_past_kernel(engine, SocketAddr::new(way.server, ready.port));
                 link.map(|link| (link.note(), link)).map(|(note, link)| (link, Some(note)))
             }
             _ => {
@@ -65,7 +69,7 @@ impl Bench {
                     ..Options::default()
                 };
                 let ready = self.ask_ready(request)?;
-                StreamLink::connect(&Endpoint::from(SocketAddr::new(server, ready.port)), &options)
+                StreamLink::connect(&Endpoint::from(SocketAddr::new(way.server, ready.port)), &options)
                     .map(|link| (link, None))
             }
         };

@@ -64,9 +64,10 @@ impl Bench {
             }
             _ => Dialer::Kernel(options),
         };
+        let way = self.ends.way(target.path)?;
         let path = target.path.at_peer().into();
         let ready = self.ask_ready(&Request::Accept(Accept { path, size: target.size, cpu: self.cpus.server }))?;
-        let remote = SocketAddr::new(self.ends.server, ready.port);
+        let remote = SocketAddr::new(way.server, ready.port);
         let meter = Meter::start(self.watched_cpus());
         let called = self.call(&mut dialer, remote, target.size, duration);
         let noise = meter.stop();

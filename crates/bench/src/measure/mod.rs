@@ -6,12 +6,14 @@ mod conversation;
 mod floor;
 mod loop_cost;
 pub(crate) mod noise;
+mod packets;
 mod rate;
 mod round_trip;
 mod yardstick;
 
 pub(crate) use loop_cost::loop_cost_ns;
 pub(crate) use noise::{Meter, hiccups};
+pub(crate) use packets::Packets;
 pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};

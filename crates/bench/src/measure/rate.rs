@@ -10,6 +10,7 @@ use crate::link::{DatagramLink, Link, send_all};
 use crate::message::{Header, filled};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
+use crate::place::Way;
 use crate::stats::Slice;
 use sidestep_report::schema::Noise;
 use sidestep_socket::datagram::UdpPort;
@@ -81,11 +82,12 @@ impl Bench {
             timeout: FAREWELL_WAIT,
             ..Options::default()
         };
-        let back = UdpPort::bind(SocketAddr::new(self.ends.client, 0))?;
+        let way = self.ends.way(target.path)?;
+        let back = UdpPort::bind(SocketAddr::new(way.client, 0))?;
         let local = back.local().map_err(|error| Problem::failed("cannot bind", error))?;
         let ready = self.ask_sink(target, local.port())?;
         let meter = Meter::start(self.watched_cpus());
-        let sent = self.connect(back, &ready, &options);
+        let sent = self.connect(back, &way, &ready, &options);
         let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
         self.finish(sent, meter, ready.receive_buffer)
     }
@@ -140,9 +142,9 @@ impl Bench {
     }
 
     /// Connects to the peer, and to the group if there is one.
-    fn connect(&self, back: UdpPort, ready: &Ready, options: &Options) -> Result<Links, Problem> {
-        let back = back.connect(SocketAddr::new(self.ends.server, ready.port), options)?;
-        let group = match (ready.group, self.ends.client) {
+    fn connect(&self, back: UdpPort, way: &Way, ready: &Ready, options: &Options) -> Result<Links, Problem> {
+        let back = back.connect(SocketAddr::new(way.server, ready.port), options)?;
+        let group = match (ready.group, way.client) {
             (Some(group), IpAddr::V4(interface)) => {
                 let port = UdpPort::bind(SocketAddr::new(IpAddr::V4(interface), 0))?;
                 let socket = port.connect_group(group, interface, self.ends.is_one_namespace(), options)?;

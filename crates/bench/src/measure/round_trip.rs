@@ -1,12 +1,14 @@
 //! One slice of request and response.
 
 use super::conversation::Conversation;
+use super::packets::{PacketMeter, Packets};
 use super::{Bench, Meter, SAMPLES_MAX, floor};
 use crate::bypass::{Load, StackLink, connect_past_kernel, engine};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::link::{DatagramLink, Link, StreamLink};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
+use crate::place::Way;
 use crate::stats::Slice;
 use crate::transport::Transport;
 use crate::unmodified::Client;
@@ -79,6 +81,8 @@ pub(crate) struct Trips {
     pub noise: Noise,
     /// Set if the device has a NAPI instance that can be polled.
     pub napi: bool,
+    /// The packets of the kernel's device, in a lab.
+    pub packets: Option<Packets>,
     /// A note on the frame path, for the report.
     pub note: Option<String>,
 }
@@ -152,6 +156,7 @@ impl Bench {
             _ => (self.open(target)?, None),
         };
         // From here on the peer sends one more reply, whatever happens to the slice.
+        let packets = self.packet_meter(target);
         let meter = Meter::start(self.watched_cpus());
         let spins = target.path.waiting == Waiting::Spin;
         let clock = self.clock.clone();
@@ -163,6 +168,7 @@ impl Bench {
         trips.slice = self.take_slice();
         trips.napi = done.napi;
         trips.note = note;
+        trips.packets = packets.map(PacketMeter::stop).transpose()?;
         trips.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
         Ok(trips)
     }
@@ -175,7 +181,7 @@ impl Bench {
             timeout: LOOK_UP,
             ..Options::default()
         };
-        let (client, server) = (self.ends.client, self.ends.server);
+        let Way { client, server, .. } = self.ends.way(target.path)?;
         let port = match target.transport {
             Transport::Udp => Some(UdpPort::bind(SocketAddr::new(client, 0))?),
             _ => None,

@@ -100,7 +100,7 @@ fn one_session(socket: Socket, options: &Serve) -> Result<(), Problem> {
     let control = Control::over(socket).map_err(|error| Problem::failed("cannot talk", error))?;
     let (local, remote) = control.addresses().ok_or_else(|| Problem::failed("cannot talk", "it has gone"))?;
     let Serve { cpu, allowed, .. } = *options;
-    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, cpu, allowed })
+    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, by_frames: None, cpu, allowed })
 }
 
 fn listen(address: SocketAddr) -> io::Result<Socket> {

@@ -45,6 +45,8 @@ pub struct Origin {
     pub same_host: bool,
     /// Set if this end's interface is one of a lab, to which an XDP program may be attached.
     pub in_lab: bool,
+    /// Addresses of this end and of the measuring end by the second pair of the lab, for paths frame by frame.
+    pub by_frames: Option<(IpAddr, IpAddr)>,
     /// CPU for pinned paths, if the measuring end names none.
     pub cpu: u32,
     /// Rights of the measuring end.
@@ -213,7 +215,7 @@ impl Session {
     fn accept_many(&mut self, request: &Accept) -> Result<Reply, Problem> {
         let path = Path::named(&request.path)?;
         check_size(request.size, Transport::Tcp.size_max())?;
-        let remote = self.origin.remote;
+        let (local, remote) = self.way(path)?;
         if path.medium == Medium::Stack {
             self.need_plane()?;
             let listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
@@ -223,7 +225,7 @@ impl Session {
             return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
         }
         let failed = |error| Problem::failed("cannot listen", error);
-        let listener = accept::listen(self.origin.local, &options(path)).map_err(failed)?;
+        let listener = accept::listen(local, &options(path)).map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.as_socket().map_or(0, |local| local.port());
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
         self.place_thread(path, request.cpu)?;
@@ -272,6 +274,7 @@ impl Session {
 
     /// Accepts the measuring end's connection for one slice.
     fn accept(&mut self, path: &Path) -> Result<StreamLink, Problem> {
+        let (local, remote) = self.way(path)?;
         let endpoint = match path.medium {
             Medium::Unix if self.origin.same_host => Endpoint::Unix(socket_path()),
             Medium::SharedMemory if self.origin.same_host => Endpoint::Shm(socket_path()),
@@ -279,7 +282,7 @@ impl Session {
                 return Err(Problem::usage(format!("cannot use {}", path.name), "the ends are on different hosts")
                     .next("choose a path over TCP or UDP"));
             }
-            _ => Endpoint::from(SocketAddr::new(self.origin.local, 0)),
+            _ => Endpoint::from(SocketAddr::new(local, 0)),
         };
         let mut io = Io::default();
         let mut listener = Listener::bind(&mut io, &endpoint, &options(path))?;
@@ -290,7 +293,7 @@ impl Session {
             }
         };
         self.say(&Reply::Ready(ready))?;
-        let accepted = listener.accept_from(&mut io, CONNECT_MAX, Some(self.origin.remote));
+        let accepted = listener.accept_from(&mut io, CONNECT_MAX, Some(remote));
         accepted.map(|accepted| StreamLink::new(accepted.stream)).map_err(|error| match listener.refusals() {
             refusals if refusals.count > 0 => Problem::failed("refused who connected for the slice", refusals.last),
             _ => Problem::failed("no peer connected for the slice", error),
@@ -298,9 +301,10 @@ impl Session {
     }
 
     fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<DatagramLink, Problem> {
-        let port = UdpPort::bind(SocketAddr::new(self.origin.local, 0))?;
+        let (local, remote) = self.way(path)?;
+        let port = UdpPort::bind(SocketAddr::new(local, 0))?;
         let ready = ready(&port)?;
-        let socket = port.connect(SocketAddr::new(self.origin.remote, request.port), &options(path))?;
+        let socket = port.connect(SocketAddr::new(remote, request.port), &options(path))?;
         self.say(&Reply::Ready(ready))?;
         Ok(DatagramLink::new(socket))
     }
@@ -312,13 +316,13 @@ impl Session {
         if path.medium == Medium::Stack {
             return self.sink_stack(request, path);
         }
-        let options = options(path);
-        let port = UdpPort::bind(SocketAddr::new(self.origin.local, 0))?;
+        let (options, (local, remote)) = (options(path), self.way(path)?);
+        let port = UdpPort::bind(SocketAddr::new(local, 0))?;
         let mut ready = ready(&port)?;
-        let back = port.connect(SocketAddr::new(self.origin.remote, request.port), &options)?;
+        let back = port.connect(SocketAddr::new(remote, request.port), &options)?;
         let mut group = match request.group {
             None => None,
-            Some(group) => Some(self.join(group, &options, &mut ready)?),
+            Some(group) => Some(join(local, group, &options, &mut ready)?),
         };
         self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;
@@ -340,19 +344,6 @@ impl Session {
         sink::run(&mut link, None, request.reflect_every, watch).map(Reply::Done)
     }
 
-    fn join(&self, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<DatagramLink, Problem> {
-        let IpAddr::V4(interface) = self.origin.local else {
-            return Err(
-                Problem::usage(format!("cannot join {group}"), "the ends talk IPv6").next("use an IPv4 address")
-            );
-        };
-        let port = UdpPort::join(SocketAddrV4::new(group, 0), interface)?;
-        let number = number(&port)?;
-        ready.group = Some(SocketAddrV4::new(group, number));
-        ready.receive_buffer = port.receive_buffer();
-        port.receiver(options).map(DatagramLink::new)
-    }
-
     /// Pins the thread, or lets it go where the scheduler wants, as the path says.
     fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
         if !path.pinned {
@@ -361,9 +352,30 @@ impl Session {
         cpu::restrict(&[self.origin.allowed.cpu(cpu, self.origin.cpu)?])
     }
 
+    /// Returns the addresses of this end and of the measuring end that the messages of `path` take.
+    fn way(&self, path: &Path) -> Result<(IpAddr, IpAddr), Problem> {
+        if !path.frame_by_frame {
+            return Ok((self.origin.local, self.origin.remote));
+        }
+        self.origin.by_frames.ok_or_else(|| {
+            Problem::usage(format!("cannot use path {}", path.name), "this end has no interface for it").next(IN_LAB)
+        })
+    }
+
     fn watch(&self, path: &Path) -> Watch<'_> {
         Watch::new(&self.control, path.waiting)
     }
+}
+
+fn join(local: IpAddr, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<DatagramLink, Problem> {
+    let IpAddr::V4(interface) = local else {
+        return Err(Problem::usage(format!("cannot join {group}"), "the ends talk IPv6").next("use an IPv4 address"));
+    };
+    let port = UdpPort::join(SocketAddrV4::new(group, 0), interface)?;
+    let number = number(&port)?;
+    ready.group = Some(SocketAddrV4::new(group, number));
+    ready.receive_buffer = port.receive_buffer();
+    port.receiver(options).map(DatagramLink::new)
 }
 
 fn options(path: &Path) -> Options {

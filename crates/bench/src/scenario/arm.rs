@@ -1,7 +1,7 @@
 //! An arm: a path over a transport at a message size, with the results of its slices.
 
 use super::record::{Direction, Key, Record};
-use crate::measure::{Target, Trips, Work};
+use crate::measure::{Packets, Target, Trips, Work};
 use crate::path::Path;
 use crate::transport::Transport;
 use sidestep_report::schema::{Row, Unavailable};
@@ -31,6 +31,7 @@ pub(crate) struct Arm {
     napi: bool,
     /// A note on the frame path, of the last slice.
     frames: Option<String>,
+    packets: Packets,
 }
 
 impl Arm {
@@ -50,6 +51,7 @@ impl Arm {
             record: Record::new(key),
             napi: false,
             frames: None,
+            packets: Packets::default(),
         }
     }
 
@@ -98,6 +100,9 @@ impl Arm {
         self.record.warmup.messages += trips.settling;
         self.napi |= trips.napi;
         self.frames = trips.note.or(self.frames.take());
+        if let Some(packets) = trips.packets {
+            self.packets.add(packets);
+        }
         let pass = self.record.take(trips.slice, trips.lost, &trips.noise);
         self.record.pass(direction, pass);
     }
@@ -106,6 +111,7 @@ impl Arm {
     pub(super) fn row(&self) -> Option<Row> {
         let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
         row.notes.extend(self.frames.clone());
+        row.notes.extend(self.packets.note());
         if self.target.work != Work::RoundTrips {
             row.rate_achieved = row.distribution.mean.filter(|mean| *mean > 0.0).map(|mean| 1e9 / mean);
         }

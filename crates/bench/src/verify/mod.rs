@@ -205,6 +205,7 @@ mod tests {
             ipv6: false,
             queues: 1,
             mtu: sidestep_lab::MTU_USUAL,
+            frames_pair: false,
             program: PeerProgram::Thread,
             clock: Choice::Auto,
             client_cpu: None,

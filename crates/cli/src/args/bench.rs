@@ -406,6 +406,9 @@ pub(crate) struct Peer {
     pub(crate) cpu: u32,
     #[arg(long)]
     pub(crate) in_lab: bool,
+    /// Addresses of this end and of the other by the lab's second pair
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) by_frames: Vec<IpAddr>,
 }
 
 /// The programs of path `run`.

@@ -126,8 +126,13 @@ fn peer_of_parent(args: &Peer) -> Result<u8, Problem> {
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(refused)?;
     let control = Control::over(socket.into()).map_err(refused)?;
     if control.has_word(Duration::from_secs(5)) {
-        let Peer { local, remote, cpu, in_lab } = *args;
-        peer::run(control, Origin { local, remote, same_host: true, in_lab, cpu, allowed: Allowed::EVERYTHING })?;
+        let Peer { local, remote, cpu, in_lab, .. } = *args;
+        let by_frames = match args.by_frames[..] {
+            [local, remote] => Some((local, remote)),
+            _ => None,
+        };
+        let allowed = Allowed::EVERYTHING;
+        peer::run(control, Origin { local, remote, same_host: true, in_lab, by_frames, cpu, allowed })?;
     }
     Ok(exit::GOOD)
 }

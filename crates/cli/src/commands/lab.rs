@@ -27,6 +27,7 @@ fn up(args: &LabUp) -> Result<u8, Problem> {
         impairment: impairment(args)?,
         queues: args.queues,
         mtu: args.mtu,
+        frames_pair: false,
         relay_program: Some(this_program()),
     })?;
     lab.swept().iter().for_each(say);

@@ -43,6 +43,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
         ipv6: place.ipv6,
         queues: place.queues,
         mtu: place.mtu,
+        frames_pair: false,
         program: PeerProgram::Process(this_program()),
         clock: clock(place.clock),
         client_cpu: place.cpus.map(|cpus| cpus.client),
