@@ -40,6 +40,12 @@ pub(crate) fn check_row(row: &Value) {
     assert!(percentiles.iter().flatten().is_sorted(), "{row}");
     assert!(row["histogram"].as_str().is_some_and(|text| !text.is_empty()));
     assert!(row["noise"]["interrupts"].is_number() && row["warmup"]["messages"].is_number());
+    // Rings, sources and FIX do not count it.
+    if !["ring", "ring-source", "fix"].iter().any(|scenario| row["scenario"] == *scenario) {
+        let cpu = &row["cpu"];
+        assert!(number(cpu, "per_message_ns") > 0.0, "{row}");
+        assert_eq!(cpu["peer_per_message_ns"].is_null(), row["path"] == "floor", "{row}");
+    }
     let blocks = row["blocks"].as_array().expect("blocks is a list");
     assert_eq!(blocks.iter().map(|block| number(block, "n")).sum::<f64>(), number(row, "n"));
 }

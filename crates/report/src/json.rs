@@ -136,6 +136,15 @@ mod tests {
     }
 
     #[test]
+    fn a_file_of_a_build_that_did_not_count_cpu_time_is_read() {
+        let mut document = sample::document();
+        document.results.iter_mut().for_each(|row| row.cpu = None);
+        let text = to_string(&document);
+        assert!(!text.contains("per_message_ns"));
+        assert!(parse(text.as_bytes(), "a.json").unwrap() == document);
+    }
+
+    #[test]
     fn other_files_are_named_for_what_they_are() {
         assert!(refused("").contains("empty"));
         assert!(refused("<!doctype html>").contains("result.json"));

@@ -6,7 +6,7 @@ mod realistic;
 use std::sync::OnceLock;
 
 use crate::{histogram, schema};
-use schema::{Distribution, Document, Ratio, Row, Step, Unavailable};
+use schema::{CpuTime, Distribution, Document, Ratio, Row, Step, Unavailable};
 
 /// Text that would break a page or a terminal that lets it through.
 pub(crate) const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'&\u{1b}[31m\u{202e}\0]]><!--<script>";
@@ -74,6 +74,7 @@ fn with_every_number(document: &Document, number: f64) -> Document {
     for row in &mut document.results {
         (row.rate_offered, row.rate_achieved) = (Some(number), Some(number));
         set(&mut row.distribution, number);
+        row.cpu = Some(CpuTime { per_message_ns: number, peer_per_message_ns: Some(number) });
         if let Some(rate) = &mut row.rate {
             rate.rate_sent = number;
             set(&mut rate.from_actual_send, number);

@@ -274,9 +274,23 @@ pub struct Row {
     /// The row cut into its slices, in time order, each on a connection of its own.
     #[serde(default)]
     pub blocks: Vec<Block>,
+    /// CPU time of the threads at both ends; none where it was not counted, and in files of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<CpuTime>,
     /// Remarks on this row.
     #[serde(default)]
     pub notes: Vec<String>,
+}
+
+/// CPU time, user and system, of the thread that carries the messages, for each of them. Work of the kernel on other CPUs
+/// (softirqs, SQPOLL and other kernel threads) and of other threads of the program is not in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CpuTime {
+    /// Of the measuring end in the counted time, nanoseconds for each round trip, connection, or message sent or received.
+    pub per_message_ns: f64,
+    /// Of the peer in whole slices, settling included, nanoseconds for each message that it handled.
+    #[serde(default)]
+    pub peer_per_message_ns: Option<f64>,
 }
 
 /// A latency distribution. A percentile is `null` unless at least 100 samples lie beyond it.

@@ -135,9 +135,29 @@ pub fn involuntary_switches() -> u64 {
     if result == 0 { usage.ru_nivcsw as u64 } else { 0 }
 }
 
+/// CPU time of the calling thread, user and system, nanoseconds (CLOCK_THREAD_CPUTIME_ID); 0 if it cannot be read. What
+/// interrupts and softirqs do on its CPU in its time is in it, unless the kernel accounts for that apart
+/// (CONFIG_IRQ_TIME_ACCOUNTING).
+pub fn thread_time_ns() -> u64 {
+    // SAFETY: timespec is plain data; all zeroes is valid.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: `time` is a valid timespec to write to.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    if result == 0 { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 } else { 0 }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_spends_time_of_its_own() {
+        let before = thread_time_ns();
+        assert!(before > 0);
+        while thread_time_ns() - before < 1_000_000 {}
+        let other = std::thread::spawn(thread_time_ns).join().unwrap();
+        assert!(other < thread_time_ns());
+    }
 
     #[test]
     fn pins_and_reads_back() {

@@ -4,6 +4,7 @@ use super::packets::PacketMeter;
 use super::round_trip::{LOOK_UP, Target, Trips, Work};
 use super::{Bench, Meter, SAMPLES_MAX};
 use crate::bypass::{Load, connect_past_kernel, engine};
+use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::link::{Link, StreamLink, send_all};
 use crate::message::filled;
 use crate::path::Medium;
@@ -37,13 +38,14 @@ impl Bench {
         };
         let noise = meter.stop();
         let ended = self.end_bulk(link);
-        let (settling, done) = (streamed?, ended?);
+        let ((settling, here), done) = (streamed?, ended?);
         let packets = packets.map(PacketMeter::stop).transpose()?;
         Ok(Trips {
             slice: self.take_slice(),
             settling,
             note,
             packets,
+            cpu: BothSpent { here, peer: done.cpu },
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })
@@ -86,8 +88,8 @@ impl Bench {
         }
     }
 
-    /// Sends until the time is over; returns the messages before counting began.
-    fn pour(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<u64, Problem> {
+    /// Sends until the time is over; returns the messages before counting began, and the CPU time of the others.
+    fn pour(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<(u64, Spent), Problem> {
         let message = filled(size);
         let mut send = || send_all(link, &message).and_then(|()| link.flush()).map_err(broken);
         let begin = self.clock.stop();
@@ -96,6 +98,7 @@ impl Bench {
             send()?;
             settling += 1;
         }
+        let spent = SpentSince::now();
         let mut last = self.clock.stop();
         let end = last + self.clock.ticks(duration);
         while last < end && self.samples.len() < SAMPLES_MAX && !self.is_stopped() {
@@ -104,19 +107,21 @@ impl Bench {
             self.samples.push(now - last);
             last = now;
         }
-        Ok(settling)
+        Ok((settling, spent.on(self.samples.len() as u64)))
     }
 
-    /// Receives until the peer has finished; counts until the time is over.
-    fn drain(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<u64, Problem> {
+    /// Receives until the peer has finished; counts until the time is over. Returns the messages before, and the CPU time from
+    /// there to the first message beyond the time.
+    fn drain(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<(u64, Spent), Problem> {
         let mut buffer = vec![0; size as usize];
         let begin = self.clock.stop();
         let start = begin + self.clock.ticks(SETTLE);
         let end = start + self.clock.ticks(duration);
         let (mut filled, mut settling, mut last) = (0, 0, begin);
+        let (mut since, mut spent) = (None, Spent::default());
         loop {
             match link.receive(&mut buffer[filled..]) {
-                Ok(0) => return Ok(settling),
+                Ok(0) => return Ok((settling, spent)),
                 Ok(count) => filled += count,
                 Err(error) if is_retry(&error) && !self.is_overdue(last) => continue,
                 Err(error) => return Err(broken(error)),
@@ -128,7 +133,13 @@ impl Bench {
             let now = self.clock.stop();
             if now < start {
                 settling += 1;
-            } else if now < end && last >= start && self.samples.len() < SAMPLES_MAX {
+            } else if since.is_none() {
+                since = Some(SpentSince::now());
+            } else if now >= end && spent == Spent::default() {
+                // The message that reaches beyond the end is no sample, but it took CPU time until here.
+                spent = since.map(|since| since.on(self.samples.len() as u64 + 1)).unwrap_or_default();
+            }
+            if now < end && last >= start && self.samples.len() < SAMPLES_MAX {
                 self.samples.push(now - last);
             }
             last = now;

@@ -3,6 +3,7 @@
 use super::round_trip::{LOOK_UP, Target, Trips};
 use super::{Bench, Meter, SAMPLES_MAX};
 use crate::bypass::{Load, connect_by, engine};
+use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::link::{Link, StreamLink, send_all};
 use crate::message::{Header, filled};
 use crate::path::Medium;
@@ -75,20 +76,28 @@ impl Bench {
             Reply::Done(done) => done,
             _ => return Err(Problem::failed("lost the peer", "it did not say that the slice is over")),
         };
-        called?;
+        let here = called?;
         Ok(Trips {
             slice: self.take_slice(),
             settling: SETTLE,
+            cpu: BothSpent { here, peer: done.cpu },
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })
     }
 
-    fn call(&mut self, dialer: &mut Dialer, remote: SocketAddr, size: u32, duration: Duration) -> Result<(), Problem> {
+    fn call(
+        &mut self,
+        dialer: &mut Dialer,
+        remote: SocketAddr,
+        size: u32,
+        duration: Duration,
+    ) -> Result<Spent, Problem> {
         let (mut message, mut answer) = (filled(size), vec![0; size as usize]);
         for _ in 0..SETTLE {
             dialer.call(remote, &message, &mut answer)?;
         }
+        let since = SpentSince::now();
         let mut last = self.clock.stop();
         let end = last + self.clock.ticks(duration);
         while last < end && self.samples.len() < SAMPLES_MAX && !self.is_stopped() {
@@ -97,8 +106,9 @@ impl Bench {
             self.samples.push(now - last);
             last = now;
         }
+        let spent = since.on(self.samples.len() as u64);
         Header { sequence: 0, last: true }.write(&mut message);
-        dialer.call(remote, &message, &mut answer)
+        dialer.call(remote, &message, &mut answer).map(|()| spent)
     }
 }
 

@@ -1,6 +1,7 @@
 //! One cache line bounced between two CPUs: the floor of every path between them.
 
 use super::SAMPLES_MAX;
+use crate::cpu_time::{Spent, SpentSince};
 use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,8 +17,13 @@ const STOP: u64 = u64::MAX;
 struct Line(AtomicU64);
 
 /// Bounces a line with a thread on `peer_cpu` and appends the ticks of each round trip to `samples`. Returns the round
-/// trips made before counting.
-pub(super) fn bounce(clock: &Clock, peer_cpu: u32, duration: Duration, samples: &mut Vec<u64>) -> Result<u64, Problem> {
+/// trips made before counting, and the CPU time of this thread in the others.
+pub(super) fn bounce(
+    clock: &Clock,
+    peer_cpu: u32,
+    duration: Duration,
+    samples: &mut Vec<u64>,
+) -> Result<(u64, Spent), Problem> {
     let line = Line(AtomicU64::new(0));
     std::thread::scope(|scope| {
         let peer = scope.spawn(|| answer(&line, peer_cpu));
@@ -36,7 +42,7 @@ fn measure(
     duration: Duration,
     samples: &mut Vec<u64>,
     has_died: impl Fn() -> bool,
-) -> Option<u64> {
+) -> Option<(u64, Spent)> {
     let mut number = 1;
     // The first answer shows that the other thread runs; a thread that could not be pinned never gives it.
     line.0.store(number, Ordering::Release);
@@ -46,7 +52,7 @@ fn measure(
         }
     }
     let mut settling = 1;
-    let mut end = u64::MAX;
+    let (mut end, mut spent) = (u64::MAX, SpentSince::now());
     while samples.len() < SAMPLES_MAX {
         number += 2;
         let begin = clock.start();
@@ -55,6 +61,9 @@ fn measure(
         let now = clock.stop();
         if settling < SETTLE {
             settling += 1;
+            if settling == SETTLE {
+                spent = SpentSince::now();
+            }
             end = now + clock.ticks(duration);
             continue;
         }
@@ -63,7 +72,7 @@ fn measure(
             break;
         }
     }
-    Some(settling)
+    Some((settling, spent.on(samples.len() as u64)))
 }
 
 fn answer(line: &Line, cpu: u32) -> Result<(), Problem> {

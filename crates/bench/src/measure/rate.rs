@@ -6,6 +6,7 @@
 
 use super::{Bench, Meter};
 use crate::bypass::{Load, StackLink};
+use crate::cpu_time::{Spent, SpentSince};
 use crate::link::{DatagramLink, Link, send_all};
 use crate::message::{Header, filled};
 use crate::path::{Medium, Path};
@@ -61,6 +62,8 @@ pub(crate) struct RateSlice {
     pub elapsed_s: f64,
     /// Samples that did not come back.
     pub(crate) lost_samples: u64,
+    /// CPU time of the sender's thread, which spins on the schedule whatever the path.
+    pub(crate) cpu: Spent,
     /// The peer's counts.
     pub done: Done,
     /// Receive buffer of the peer, bytes.
@@ -200,6 +203,7 @@ struct Stream<'a> {
     buffer: Vec<u8>,
     sequence: u64,
     elapsed_ticks: u64,
+    spent: Spent,
     outstanding: VecDeque<Sample>,
     lost_samples: u64,
     from_due: Vec<u64>,
@@ -239,6 +243,7 @@ impl<'a> Stream<'a> {
             buffer: vec![0; target.size as usize],
             sequence: 0,
             elapsed_ticks: 0,
+            spent: Spent::default(),
             outstanding: VecDeque::with_capacity(OUTSTANDING_MAX),
             lost_samples: 0,
             from_due: Vec::new(),
@@ -249,6 +254,7 @@ impl<'a> Stream<'a> {
 
     /// Sends for `duration`; messages that are still due then are not sent.
     fn run(&mut self, duration: Duration) -> Result<(), Problem> {
+        let since = SpentSince::now();
         let start = self.clock.stop();
         let length = self.clock.ticks(duration);
         loop {
@@ -256,6 +262,7 @@ impl<'a> Stream<'a> {
             let now = self.wait_until(due)?;
             if due - start >= length || now - start >= length {
                 self.elapsed_ticks = (now - start).max(1);
+                self.spent = since.on(self.sequence);
                 break;
             }
             self.send(due, now)?;
@@ -356,6 +363,7 @@ impl<'a> Stream<'a> {
             from_actual: ns(&self.from_actual),
             lateness: ns(&self.lateness),
             sent: self.sequence,
+            cpu: self.spent,
             elapsed_s: self.clock.ns(self.elapsed_ticks) as f64 / 1e9,
             lost_samples: self.lost_samples,
             ..RateSlice::default()

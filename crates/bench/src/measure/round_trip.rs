@@ -4,6 +4,7 @@ use super::conversation::Conversation;
 use super::packets::{PacketMeter, Packets};
 use super::{Bench, Meter, SAMPLES_MAX, floor};
 use crate::bypass::{Load, StackLink, connect_past_kernel, engine};
+use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
 use crate::link::{DatagramLink, Link, StreamLink};
 use crate::path::{Medium, Path};
@@ -79,6 +80,8 @@ pub(crate) struct Trips {
     pub lost: u64,
     /// Disturbances.
     pub noise: Noise,
+    /// CPU time of both ends.
+    pub cpu: BothSpent,
     /// Set if the device has a NAPI instance that can be polled.
     pub napi: bool,
     /// The packets of the kernel's device, in a lab.
@@ -126,6 +129,7 @@ impl<'a> Exchange<'a> {
                 return Ok(trips);
             }
         }
+        let (spent, lost) = (SpentSince::now(), trips.lost);
         let end = self.clock.stop() + self.clock.ticks(self.duration);
         while samples.len() < SAMPLES_MAX && self.clock.stop() < end {
             match talk.round_trip()? {
@@ -133,6 +137,7 @@ impl<'a> Exchange<'a> {
                 None => trips.lost += 1,
             }
         }
+        trips.cpu.here = spent.on(samples.len() as u64 + trips.lost - lost);
         Ok(trips)
     }
 }
@@ -168,6 +173,7 @@ impl Bench {
         trips.slice = self.take_slice();
         trips.napi = done.napi;
         trips.note = note;
+        trips.cpu.peer = done.cpu;
         trips.packets = packets.map(PacketMeter::stop).transpose()?;
         trips.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
         Ok(trips)
@@ -306,6 +312,7 @@ impl Bench {
             slice: self.take_slice(),
             settling: found.settling,
             noise: Noise { involuntary_switches, ..noise },
+            cpu: BothSpent { here: found.cpu, peer: done.cpu },
             lost: found.lost,
             note: Some(note),
             ..Trips::default()
@@ -346,8 +353,9 @@ impl Bench {
             return Err(Problem::failed("cannot bounce a cache line", "the ends are on different machines"));
         };
         let meter = Meter::start(self.watched_cpus());
-        let settling = floor::bounce(&self.clock, server, duration, &mut self.samples)?;
-        Ok(Trips { slice: self.take_slice(), settling, noise: meter.stop(), ..Trips::default() })
+        let (settling, here) = floor::bounce(&self.clock, server, duration, &mut self.samples)?;
+        let cpu = BothSpent { here, peer: Spent::default() };
+        Ok(Trips { slice: self.take_slice(), settling, cpu, noise: meter.stop(), ..Trips::default() })
     }
 
     /// The CPUs of this host that a pinned path uses.

@@ -3,6 +3,7 @@
 use super::protocol::Done;
 use super::watch::Watch;
 use crate::bypass::StackListener;
+use crate::cpu_time::SpentSince;
 use crate::link::{Link, StreamLink};
 use crate::message::Header;
 use sidestep_socket::stream::{Options, Stream, Waiting, is_retry};
@@ -36,7 +37,8 @@ pub(super) fn run(
     size: u32,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
-    let (switches, mut message, mut received) = (cpu::involuntary_switches(), vec![0; size as usize], 0);
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
+    let (mut message, mut received) = (vec![0; size as usize], 0);
     loop {
         match listener.accept() {
             // A connection from another host is closed unread.
@@ -52,7 +54,8 @@ pub(super) fn run(
             Err(error) => return Err(Problem::failed("cannot accept", error)),
         }
     }
-    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+    let involuntary_switches = cpu::involuntary_switches() - switches;
+    Ok(Done { received, involuntary_switches, cpu: spent.on(received), ..Done::default() })
 }
 
 /// The same on our stack.
@@ -62,7 +65,8 @@ pub(super) fn run_past_kernel(
     size: u32,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
-    let (switches, mut message, mut received) = (cpu::involuntary_switches(), vec![0; size as usize], 0);
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
+    let (mut message, mut received) = (vec![0; size as usize], 0);
     loop {
         let Some(stream) = listener.poll(remote)? else {
             watch.waited()?;
@@ -75,7 +79,8 @@ pub(super) fn run_past_kernel(
             break;
         }
     }
-    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+    let involuntary_switches = cpu::involuntary_switches() - switches;
+    Ok(Done { received, involuntary_switches, cpu: spent.on(received), ..Done::default() })
 }
 
 /// Serves one connection: a message, its answer, our FIN, the other's. Returns true for the last one.

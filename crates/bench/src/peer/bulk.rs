@@ -2,6 +2,7 @@
 
 use super::protocol::{Bulk, Done};
 use super::watch::Watch;
+use crate::cpu_time::SpentSince;
 use crate::link::Link;
 use crate::message::filled;
 use sidestep_socket::stream::is_retry;
@@ -15,13 +16,14 @@ pub(super) fn run(
     budget: u64,
     mut watch: Watch<'_>,
 ) -> Result<(Done, u64), Problem> {
-    let switches = cpu::involuntary_switches();
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let (received, sent) = match request.send_for_ns {
         None => (drain(link, request.size, &mut watch)?, 0),
         Some(ns) => (0, pour(link, request.size, Duration::from_nanos(ns), budget, &mut watch)?),
     };
     let involuntary_switches = cpu::involuntary_switches() - switches;
-    Ok((Done { received, involuntary_switches, ..Done::default() }, sent))
+    let cpu = spent.on(received + sent / u64::from(request.size));
+    Ok((Done { received, involuntary_switches, cpu, ..Done::default() }, sent))
 }
 
 /// Reads to the end; returns the number of whole messages.

@@ -2,6 +2,7 @@
 
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
+use crate::cpu_time::SpentSince;
 use crate::link::Link;
 use crate::message::Header;
 use sidestep_socket::stream::is_retry;
@@ -18,7 +19,7 @@ pub(super) fn run(
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
     Watch::bound_sends(link)?;
-    let switches = cpu::involuntary_switches();
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let mut message = vec![0; request.size as usize];
     let mut received = 0;
     let ends_by_message = request.transport.is_datagram();
@@ -32,7 +33,7 @@ pub(super) fn run(
     }
     let napi = link.descriptor().is_some_and(|socket| incoming_napi_id(socket).is_ok_and(|id| id != 0));
     let involuntary_switches = cpu::involuntary_switches() - switches;
-    Ok(Done { received, involuntary_switches, napi, ..Done::default() })
+    Ok(Done { received, involuntary_switches, napi, cpu: spent.on(received), ..Done::default() })
 }
 
 /// Fills `message`; false when the other end has finished.

@@ -2,6 +2,7 @@
 
 use super::protocol::{Done, Echo};
 use super::watch::{Watch, work};
+use crate::cpu_time::SpentSince;
 use crate::frames::{End, payload, turn_round};
 use crate::message::Header;
 use sidestep_frame::{FrameLink, Received};
@@ -10,7 +11,7 @@ use std::time::Duration;
 
 /// Serves one slice, until the other end says that it is over.
 pub(super) fn run(end: &mut End, request: &Echo, service: Duration, mut watch: Watch<'_>) -> Result<Done, Problem> {
-    let switches = cpu::involuntary_switches();
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let lost = |error| Problem::failed("lost the wire", error);
     let mut received = 0;
     loop {
@@ -30,7 +31,8 @@ pub(super) fn run(end: &mut End, request: &Echo, service: Duration, mut watch: W
         }
         watch.heard()?;
     }
-    Ok(Done { received, involuntary_switches: cpu::involuntary_switches() - switches, ..Done::default() })
+    let involuntary_switches = cpu::involuntary_switches() - switches;
+    Ok(Done { received, involuntary_switches, cpu: spent.on(received), ..Done::default() })
 }
 
 /// Of a message of this slice; the port may be heard by others, too.

@@ -1,12 +1,13 @@
 //! Messages between the measuring end and its peer: one JSON object each, after its length as u32 little-endian.
 
+pub use crate::cpu_time::Spent;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 /// First word of the first message, which tells other connections apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message that either end accepts: many times the facts about a host.
@@ -166,4 +167,6 @@ pub struct Done {
     pub involuntary_switches: u64,
     /// Set if the kernel named the NAPI instance of the messages: without one SO_BUSY_POLL polls nothing.
     pub napi: bool,
+    /// CPU time of the peer's thread in the slice.
+    pub cpu: Spent,
 }

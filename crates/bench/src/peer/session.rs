@@ -174,8 +174,8 @@ impl Session {
         let server = Server { transport, local, remote, size: request.size, cpu };
         let (port, started) = server.start(&program)?;
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
-        let (received, involuntary_switches) = started.counted()?;
-        Ok(Reply::Done(Done { received, involuntary_switches, ..Done::default() }))
+        let (involuntary_switches, cpu) = started.counted()?;
+        Ok(Reply::Done(Done { received: cpu.messages, involuntary_switches, cpu, ..Done::default() }))
     }
 
     fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {

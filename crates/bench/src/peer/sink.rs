@@ -3,6 +3,7 @@
 use super::protocol::Done;
 use super::sequence::Sequence;
 use super::watch::Watch;
+use crate::cpu_time::SpentSince;
 use crate::link::{DatagramLink, Link};
 use crate::message::Header;
 use sidestep_socket::stream::is_retry;
@@ -17,7 +18,7 @@ pub(super) fn run(
     reflect_every: u64,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
-    let switches = cpu::involuntary_switches();
+    let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let mut sequence = Sequence::new();
     let mut buffer = vec![0; 1 << 16];
     let every = reflect_every.max(1);
@@ -55,5 +56,6 @@ pub(super) fn run(
         reordered: sequence.reordered,
         involuntary_switches: cpu::involuntary_switches() - switches,
         napi: false,
+        cpu: spent.on(sequence.received),
     })
 }

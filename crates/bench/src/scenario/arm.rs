@@ -100,6 +100,7 @@ impl Arm {
         self.record.warmup.messages += trips.settling;
         self.napi |= trips.napi;
         self.frames = trips.note.or(self.frames.take());
+        self.record.cpu.add(trips.cpu);
         if let Some(packets) = trips.packets {
             self.packets.add(packets);
         }

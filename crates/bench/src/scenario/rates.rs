@@ -2,6 +2,7 @@
 
 use super::interleave::interrupted;
 use super::{Findings, Progress};
+use crate::cpu_time::BothSpent;
 use crate::fit;
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
@@ -57,6 +58,7 @@ struct Tally {
     detail: RateDetail,
     elapsed_s: f64,
     noise: Noise,
+    cpu: BothSpent,
     lost_samples: u64,
     receive_buffer: usize,
 }
@@ -187,6 +189,7 @@ impl Tally {
         self.elapsed_s += slice.elapsed_s;
         self.lost_samples += slice.lost_samples;
         self.receive_buffer = slice.receive_buffer;
+        self.cpu.add(BothSpent { here: slice.cpu, peer: slice.done.cpu });
         noise::add(&mut self.noise, &slice.noise);
     }
 
@@ -215,6 +218,7 @@ impl Tally {
             lost,
             blocks: self.from_due.blocks(1.0),
             noise: self.noise,
+            cpu: self.cpu.row(),
             notes,
             rate: Some(RateDetail {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,

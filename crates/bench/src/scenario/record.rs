@@ -1,5 +1,6 @@
 //! The record of an arm's slices: a row, a control, ratios to other arms.
 
+use crate::cpu_time::BothSpent;
 use crate::measure::noise;
 use crate::stats::{Accumulator, Slice, TAIL_SAMPLES, Warmup as Windows, mean_of_logs};
 use sidestep_report::schema::{Noise, Ratio, Row, Unavailable, Warmup};
@@ -73,6 +74,7 @@ pub(crate) struct Record {
     pub(crate) samples: Accumulator,
     pub(crate) lost: u64,
     pub(crate) noise: Noise,
+    pub(crate) cpu: BothSpent,
     pub(crate) notes: Vec<String>,
 }
 
@@ -152,6 +154,7 @@ impl Record {
             warmup: self.warmup.clone(),
             noise: self.noise.clone(),
             blocks: self.samples.blocks(divisor),
+            cpu: self.cpu.row(),
             notes: self.remarks(),
             ..Row::default()
         })

@@ -32,7 +32,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Measures one slice, and writes what it has found to standard output: four lines, then ticks of 8 bytes.
+    /// Measures one slice, and writes what it has found to standard output: six lines, then ticks of 8 bytes.
     pub fn run(&self) -> Result<(), Problem> {
         check_size(self.size, self.transport.size_max())?;
         let wire = Wire::connect(self.transport, self.remote, READY_MAX).map_err(failed("cannot connect"))?;
@@ -59,9 +59,17 @@ impl Client {
                 ended.map_err(failed("cannot end the connection"))?;
             }
         }
+        let spent = trips.cpu.here;
         let ticks: Vec<u8> = samples.iter().flat_map(|ticks| ticks.to_le_bytes()).collect();
         let mut output = io::stdout().lock();
-        let head = format!("{}\n{}\n{switches}\n{}\n", trips.settling, trips.lost, samples.len());
+        let head = format!(
+            "{}\n{}\n{switches}\n{}\n{}\n{}\n",
+            trips.settling,
+            trips.lost,
+            spent.ns,
+            spent.messages,
+            samples.len()
+        );
         output.write_all(head.as_bytes()).and_then(|()| output.write_all(&ticks)).map_err(failed("cannot report"))
     }
 

@@ -10,6 +10,7 @@ mod wire;
 pub use client::Client;
 pub use server::Server;
 
+use crate::cpu_time::Spent;
 use crate::measure::SAMPLES_MAX;
 use sidestep_sys::Problem;
 use sidestep_sys::process::die_with_parent;
@@ -33,6 +34,7 @@ pub(crate) struct Found {
     pub(crate) settling: u64,
     pub(crate) lost: u64,
     pub(crate) involuntary_switches: u64,
+    pub(crate) cpu: Spent,
     pub(crate) samples: Vec<u64>,
 }
 
@@ -97,16 +99,18 @@ impl Program {
 
     fn found(&mut self) -> io::Result<Found> {
         let (settling, lost, involuntary_switches) = (self.number()?, self.number()?, self.number()?);
+        let cpu = Spent { ns: self.number()?, messages: self.number()? };
         let count = self.number()?.min(SAMPLES_MAX as u64);
         let mut bytes = vec![0; count as usize * size_of::<u64>()];
         self.output.read_exact(&mut bytes)?;
         let samples = bytes.chunks_exact(8).filter_map(|chunk| Some(u64::from_le_bytes(chunk.try_into().ok()?)));
-        Ok(Found { settling, lost, involuntary_switches, samples: samples.collect() })
+        Ok(Found { settling, lost, involuntary_switches, cpu, samples: samples.collect() })
     }
 
-    /// What the answering program has counted: messages, and involuntary context switches.
-    pub(crate) fn counted(mut self) -> Result<(u64, u64), Problem> {
-        let counted = self.number().and_then(|received| Ok((received, self.number()?)));
+    /// What the answering program has counted: involuntary context switches, CPU time and messages.
+    pub(crate) fn counted(mut self) -> Result<(u64, Spent), Problem> {
+        let mut numbers = || Ok((self.number()?, Spent { ns: self.number()?, messages: self.number()? }));
+        let counted = numbers();
         self.end()?;
         counted.map_err(failed("cannot read what the answering program has counted"))
     }

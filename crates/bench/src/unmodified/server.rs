@@ -2,6 +2,7 @@
 
 use super::wire::Wire;
 use super::{PAUSE, Program, READY_MAX, await_acceleration, failed};
+use crate::cpu_time::SpentSince;
 use crate::link::{Link, send_all};
 use crate::message::{Header, check_size};
 use crate::transport::Transport;
@@ -41,16 +42,16 @@ impl Server {
         wire.set(SILENCE_MAX).map_err(failed("cannot set options"))?;
         let kind = wire.kind();
         cpu::restrict(&[self.cpu])?;
-        let switches = cpu::involuntary_switches();
+        let (switches, since) = (cpu::involuntary_switches(), SpentSince::now());
         let mut message = vec![0; self.size as usize];
         let mut received: u64 = 0;
         while self.receive(&mut wire, &mut message).map_err(failed("cannot receive"))? {
             send_all(&mut wire, &message).map_err(failed("cannot answer"))?;
             received += 1;
         }
-        let switches = cpu::involuntary_switches() - switches;
+        let (switches, spent) = (cpu::involuntary_switches() - switches, since.on(received));
         await_acceleration(kind)?;
-        println!("{received}\n{switches}");
+        println!("{switches}\n{}\n{received}", spent.ns);
         Ok(())
     }
 

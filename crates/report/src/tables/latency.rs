@@ -1,6 +1,6 @@
 //! The main table: one distribution per line.
 
-use super::{Column, Line, Table, numbers, words};
+use super::{Column, Line, Table, cpu, numbers, words};
 use crate::number::{self, Unit};
 use crate::schema::{Distribution, Document, Row};
 use crate::view::{self, compare};
@@ -36,11 +36,14 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
         let fastest = view::fastest(&group.rows).filter(|_| group.rows.len() > 1);
         for row in group.rows {
             let best = fastest.is_some_and(|fastest| std::ptr::eq(fastest, row));
-            let cells = cells(document, row, unit, against);
+            let mut cells = cells(document, row, unit, against);
+            cpu::cells(rows, row, &mut cells);
             lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
         }
     }
-    Table { columns: columns(unit, against), lines, notes: missing(rows) }
+    let (mut columns, mut notes) = (columns(unit, against), missing(rows));
+    cpu::columns(rows, &mut columns, &mut notes);
+    Table { columns, lines, notes }
 }
 
 /// The unit in which the medians of `rows` can be compared.

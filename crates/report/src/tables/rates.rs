@@ -1,6 +1,6 @@
 //! Latency and loss by message rate: one line per offered rate, one group per curve.
 
-use super::{Line, Table, latency, numbers};
+use super::{Line, Table, cpu, latency, numbers};
 use crate::number::{self, MISSING, Unit};
 use crate::schema::{RateDetail, Row};
 use crate::view::{self, words};
@@ -18,11 +18,13 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
             words::measure(&first.measure)
         )));
         for row in group.rows {
-            lines.push(Line::plain(cells(row, unit)));
+            let mut cells = cells(row, unit);
+            cpu::cells(rows, row, &mut cells);
+            lines.push(Line::plain(cells));
         }
     }
     let head = |name: &str| format!("{name} {}", unit.name);
-    let columns = vec![
+    let mut columns = vec![
         numbers("offered/s", 0),
         numbers("sent/s", 5),
         numbers("received/s", 0),
@@ -37,7 +39,9 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
         numbers(head("p99 sent"), 1),
         numbers(head("p99 late"), 3),
     ];
-    Table { columns, lines, notes: notes(rows) }
+    let mut notes = notes(rows);
+    cpu::columns(rows, &mut columns, &mut notes);
+    Table { columns, lines, notes }
 }
 
 fn cells(row: &Row, unit: Unit) -> Vec<String> {

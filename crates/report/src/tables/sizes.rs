@@ -1,6 +1,6 @@
 //! Latency by message size: one line per size, one group per curve.
 
-use super::{Line, Table, latency, numbers};
+use super::{Line, Table, cpu, latency, numbers};
 use crate::number::{self, Unit};
 use crate::schema::{Document, Row};
 use crate::view::{self, compare, words};
@@ -13,7 +13,11 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
     for group in view::by_curve(rows) {
         let measure = words::measure(&group.rows[0].measure);
         lines.push(Line::Heading(format!("{}, {measure}", group.heading)));
-        lines.extend(group.rows.into_iter().map(|row| Line::plain(cells(document, row, unit, against))));
+        for row in group.rows {
+            let mut cells = cells(document, row, unit, against);
+            cpu::cells(rows, row, &mut cells);
+            lines.push(Line::plain(cells));
+        }
     }
     let head = |name: &str| format!("{name} {}", unit.name);
     let mut columns = vec![
@@ -28,7 +32,9 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
     if against {
         columns.extend([numbers("p50 ratio", 0), numbers("95% interval", 5)]);
     }
-    Table { columns, lines, notes: notes(rows, against) }
+    let mut notes = notes(rows, against);
+    cpu::columns(rows, &mut columns, &mut notes);
+    Table { columns, lines, notes }
 }
 
 fn cells(document: &Document, row: &Row, unit: Unit, against: bool) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Throughput of streams: one line per path, one group per message size.
 
 use super::rates::loss;
-use super::{Line, Table, numbers, words};
+use super::{Line, Table, cpu, numbers, words};
 use crate::number::{self, MISSING};
 use crate::schema::{Document, Row};
 use crate::view::{self, compare};
@@ -20,10 +20,12 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
         let best = fastest(&group.rows).filter(|_| group.rows.len() > 1);
         for row in group.rows {
             let best = best.is_some_and(|best| std::ptr::eq(best, row));
-            lines.push(Line::Cells { cells: cells(document, row), series: Some(view::label(row).into()), best });
+            let mut cells = cells(document, row);
+            cpu::cells(rows, row, &mut cells);
+            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
         }
     }
-    let columns = vec![
+    let mut columns = vec![
         words("path"),
         numbers("messages/s", 0),
         numbers("MB/s", 3),
@@ -37,7 +39,9 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
     ];
     let note = "time per message at full speed; through memory one sample is 256 messages as their reader sees them, in the kernel 4000, over a \
                 network one message; the ratio is that of the means, above 1 is slower";
-    Some(Table { columns, lines, notes: vec![note.into()] })
+    let mut notes = vec![note.into()];
+    cpu::columns(rows, &mut columns, &mut notes);
+    Some(Table { columns, lines, notes })
 }
 
 /// The row with the most messages per second.
