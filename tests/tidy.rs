@@ -33,6 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "kernel_ring",
             "control_api",
             "frame",
+            "stack",
             "socket",
             "control",
             "report",

@@ -35,6 +35,9 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
     if path.frame_by_frame && ends.by_frames.is_none() {
         return Some(NO_FRAMES_PAIR.into());
     }
+    if path.frame_by_frame && ends.wire.is_some() {
+        return Some("its pair is beside the impaired wire (--impair)".into());
+    }
     match path.medium {
         Medium::Frames => frames_refusal(ends, size),
         Medium::Stack => stack_refusal(ends, transport, size),

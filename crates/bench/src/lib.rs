@@ -7,6 +7,7 @@
 
 mod bypass;
 pub mod compare;
+mod congestion;
 mod cpu_time;
 mod fit;
 pub mod fix;

@@ -58,6 +58,8 @@ pub struct Ends {
     pub interface: String,
     /// The same ends by the second pair of the lab, over which the kernel sends and receives frame by frame.
     pub(crate) by_frames: Option<Way>,
+    /// The impairment of the lab's wire, if it has one.
+    pub(crate) wire: Option<String>,
     /// MTUs of both ends.
     pub(crate) mtus: Mtus,
     /// Facts about the peer's host.
@@ -100,6 +102,7 @@ impl Ends {
             place,
             interface,
             by_frames: None,
+            wire: None,
             mtus,
             peer_host: told.host,
             peer_version: told.version,

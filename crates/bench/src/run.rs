@@ -1,5 +1,6 @@
 //! A run: a place, two ends, scenarios in sequence, a document.
 
+use crate::congestion;
 use crate::fit::fit;
 use crate::measure::{Bench, Cpus, Work};
 use crate::message;
@@ -11,6 +12,7 @@ use crate::scenario::{
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
+use sidestep_lab::wire::{Directions, Impairment};
 use sidestep_lab::{Lab, MTU_USUAL, Options as LabOptions};
 use sidestep_report::schema::{Host, Setup};
 use sidestep_socket::stream::Backend;
@@ -58,6 +60,8 @@ pub struct Setting {
     /// Make a lab with a second pair, over which the kernel sends and receives frame by frame. [`run`] sets it where a path
     /// needs it.
     pub frames_pair: bool,
+    /// The impairment of a lab's wire, each way.
+    pub impairment: Option<Impairment>,
     /// The program of the peer on this machine.
     pub program: PeerProgram,
     /// The clock.
@@ -93,7 +97,12 @@ pub enum Scenario {
     /// Messages upstream at rising rates.
     Rates(Rates),
     /// TCP throughput in each direction.
-    Bulk(RoundTrips),
+    Bulk {
+        /// Paths, sizes, duration.
+        streams: RoundTrips,
+        /// Congestion control of every path; of each its own default if none is given.
+        congestion: Option<String>,
+    },
     /// TCP connections in sequence.
     Connections(RoundTrips),
 }
@@ -117,6 +126,7 @@ pub struct RoundTrips {
 pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     scenarios.iter().try_for_each(Scenario::check)?;
     scenarios.iter().try_for_each(|scenario| scenario.check_service_time(setting.service_time))?;
+    scenarios.iter().try_for_each(Scenario::check_congestion)?;
     let needs_pair = scenarios.iter().any(|scenario| scenario.paths().iter().any(|path| path.frame_by_frame));
     let setting = &Setting { frames_pair: setting.frames_pair || needs_pair, ..setting.clone() };
     between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
@@ -158,7 +168,8 @@ fn measure(
     let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, same_host)?;
     let mut around = Surroundings::begin(setting.clock, both(cpus, same_host))?;
     let place = open_place(setting, &mut around.notes)?;
-    let ends = place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    let mut ends = place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    ends.wire = setting.impairment.as_ref().map(ToString::to_string);
     let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
     bench.service_time_ns = setting.service_time.as_nanos() as u64;
     let meter = around.meter();
@@ -185,7 +196,7 @@ impl Scenario {
     /// Checks the request before anything is set up.
     fn check(&self) -> Result<(), Problem> {
         match self {
-            Self::RoundTrips(trips) | Self::Bulk(trips) | Self::Connections(trips) => {
+            Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => {
                 let limit = trips.transports.iter().map(|transport| transport.size_max()).min().unwrap_or(u32::MAX);
                 trips.sizes.iter().try_for_each(|size| message::check_size(*size, limit))?;
                 check_duration(trips.duration)
@@ -202,10 +213,18 @@ impl Scenario {
         }
     }
 
+    /// Refuses a congestion control that one of the paths does not have.
+    fn check_congestion(&self) -> Result<(), Problem> {
+        match self {
+            Self::Bulk { streams, congestion: Some(name) } => congestion::check(name, &streams.paths),
+            _ => Ok(()),
+        }
+    }
+
     /// The paths asked for; the ladder has its own.
     fn paths(&self) -> &[&'static Path] {
         match self {
-            Self::RoundTrips(trips) | Self::Bulk(trips) | Self::Connections(trips) => &trips.paths,
+            Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => &trips.paths,
             Self::Rates(rates) => &rates.paths,
             Self::Ladder { .. } => &[],
         }
@@ -214,11 +233,10 @@ impl Scenario {
     /// Refuses a service time for scenarios without answers.
     fn check_service_time(&self, service_time: Duration) -> Result<(), Problem> {
         match self {
-            Self::Rates(_) | Self::Bulk(_) | Self::Connections(_) if !service_time.is_zero() => Err(Problem::usage(
-                format!("cannot work {service_time:?} before each answer"),
-                "only round trips have it",
-            )
-            .next("leave --service-time out, or use it with bench rr or bench sizes")),
+            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) if !service_time.is_zero() => Err(
+                Problem::usage(format!("cannot work {service_time:?} before each answer"), "only round trips have it")
+                    .next("leave --service-time out, or use it with bench rr or bench sizes"),
+            ),
             _ => Ok(()),
         }
     }
@@ -242,7 +260,10 @@ impl Scenario {
                 }
             }
             Self::Rates(rates) => sweep(bench, rates, progress),
-            Self::Bulk(trips) => streams(bench, trips, progress),
+            Self::Bulk { streams: trips, congestion } => {
+                bench.congestion = congestion.clone();
+                streams(bench, trips, progress)
+            }
             Self::Connections(trips) => {
                 let arms = full_speed(bench, trips, "connect", "per_connection", Work::Connect);
                 Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
@@ -255,7 +276,8 @@ impl Scenario {
 fn streams(bench: &mut Bench, trips: &RoundTrips, progress: &mut dyn Progress) -> Findings {
     let mut arms = full_speed(bench, trips, "bulk", "per_message", Work::Send);
     arms.extend(full_speed(bench, trips, "bulk-back", "per_message", Work::Receive));
-    Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
+    let pace = if bench.ends().wire.is_some() { Pace::of_few } else { Pace::of };
+    Interleave::new(bench, progress, None).run(arms, pace(trips.duration))
 }
 
 /// Returns the arms at full speed over TCP.
@@ -366,12 +388,18 @@ fn wish_of_lab(setting: &Setting) -> Option<(&'static str, String)> {
     if setting.queues != 1 {
         return Some(("--queues", format!("{} queues", setting.queues)));
     }
+    if setting.impairment.is_some() {
+        return Some(("--impair", "an impaired wire".into()));
+    }
     (setting.mtu != MTU_USUAL).then(|| ("--mtu", format!("an MTU of {}", setting.mtu)))
 }
 
 fn new_lab(setting: &Setting) -> Result<Place, Problem> {
     let Setting { queues, mtu, frames_pair, .. } = *setting;
-    Lab::up(&LabOptions { queues, mtu, frames_pair, ..LabOptions::default() }).map(|lab| Place::Lab(Box::new(lab)))
+    let both_ways = |impairment: Impairment| Directions { a_to_b: impairment.clone(), b_to_a: impairment };
+    let impairment = setting.impairment.clone().map(both_ways);
+    Lab::up(&LabOptions { queues, mtu, frames_pair, impairment, ..LabOptions::default() })
+        .map(|lab| Place::Lab(Box::new(lab)))
 }
 
 fn peer_host(bench: &Bench, notes: &mut Vec<String>) -> Option<Host> {
@@ -393,6 +421,7 @@ fn setup(bench: &Bench) -> Setup {
         service_time_ns: bench.service_time_ns,
         queues: ethtool::receive_queues(&ends.interface).unwrap_or(0),
         mtu: ends.mtus.here.unwrap_or(0),
+        wire: ends.wire.clone(),
     }
 }
 

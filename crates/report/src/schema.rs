@@ -228,6 +228,9 @@ pub struct Setup {
     /// The longest IP packet that the measuring end's interface takes, bytes; 0 where that is not known.
     #[serde(default)]
     pub mtu: u32,
+    /// The impairment of the lab's wire in each direction (`--impair`), where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<String>,
 }
 
 /// One measured distribution with its circumstances.
@@ -274,6 +277,9 @@ pub struct Row {
     /// The row cut into its slices, in time order, each on a connection of its own.
     #[serde(default)]
     pub blocks: Vec<Block>,
+    /// Congestion control of the sender, of a stream over TCP; none elsewhere, and in files of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub congestion: Option<String>,
     /// CPU time of the threads at both ends; none where it was not counted, and in files of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuTime>,

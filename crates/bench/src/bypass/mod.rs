@@ -10,6 +10,7 @@ use sidestep_control::permit::Permit;
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_socket::{Engine, EngineOptions, Queues};
+use sidestep_stack::tcp::Config;
 use sidestep_sys::{Problem, cpu, interface};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -89,6 +90,11 @@ const BUDGET: u32 = 256;
 
 /// An engine on the interface that has `local`; one that cannot go past the kernel is refused.
 pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
+    engine_with(local, load, Config::latency())
+}
+
+/// The same with other settings of TCP.
+pub(crate) fn engine_with(local: IpAddr, load: Load, tcp: Config) -> Result<Engine, Problem> {
     let no_interface = || Problem::failed(format!("cannot use path xdp from {local}"), "no interface has it");
     let interface = interface::of_address(local).ok_or_else(no_interface)?;
     let options = match load {
@@ -105,7 +111,7 @@ pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
     // The ends say farewell to each other; what is under way then was measured, or is not wanted. Whatever the wire brings is
     // measured, by whatever queue: a device with one loses nothing by it.
     let (name, linger, queues) = ("sidestep bench".into(), Duration::ZERO, Queues::Every);
-    let engine = Engine::open(&EngineOptions { name, linger, queues, ..options })?;
+    let engine = Engine::open(&EngineOptions { name, linger, queues, tcp, ..options })?;
     match engine.refusal() {
         None => Ok(engine),
         Some((_, text)) => {

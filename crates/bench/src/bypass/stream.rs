@@ -1,9 +1,10 @@
 //! TCP past the kernel.
 
-use super::{Load, READY_MAX, engine, note};
+use super::{Load, READY_MAX, engine_with, note};
 use crate::link::StreamLink;
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options, Stream, Waiting, connect};
 use sidestep_socket::{Engine, Path};
+use sidestep_stack::tcp::Config;
 use sidestep_sys::Problem;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -45,8 +46,8 @@ pub(crate) struct StackListener {
 
 impl StackListener {
     /// Opens an engine on the interface that has `local`, and listens at a port of the kernel's choice.
-    pub(crate) fn open(local: IpAddr, load: Load) -> Result<Self, Problem> {
-        let mut io = Box::new(Io::over(engine(local, load)?));
+    pub(crate) fn open(local: IpAddr, load: Load, settings: Config) -> Result<Self, Problem> {
+        let mut io = Box::new(Io::over(engine_with(local, load, settings)?));
         let listener = Listener::bind(&mut io, &at(SocketAddr::new(local, 0)), &options())?;
         Ok(Self { io, listener })
     }

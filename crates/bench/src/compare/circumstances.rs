@@ -87,7 +87,7 @@ fn host_facts(host: &Host) -> [(&'static str, String); 9] {
     ]
 }
 
-fn setup_facts(setup: &Setup) -> [(&'static str, String); 7] {
+fn setup_facts(setup: &Setup) -> [(&'static str, String); 8] {
     let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
     [
         ("place", setup.place.clone()),
@@ -98,5 +98,6 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 7] {
         // Older documents do not have it: they had one queue.
         ("queues", setup.queues.max(1).to_string()),
         ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not reported".into() }),
+        ("wire", setup.wire.clone().unwrap_or_default()),
     ]
 }

@@ -3,7 +3,8 @@
 use super::packets::PacketMeter;
 use super::round_trip::{LOOK_UP, Target, Trips, Work};
 use super::{Bench, Meter, SAMPLES_MAX};
-use crate::bypass::{Load, connect_past_kernel, engine};
+use crate::bypass::{Load, connect_past_kernel, engine_with};
+use crate::congestion;
 use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::link::{Link, StreamLink, send_all};
 use crate::message::filled;
@@ -18,17 +19,28 @@ use std::time::Duration;
 /// Streamed before counting begins: buffers are full and windows open then, so that what is handed over in a time is what
 /// arrives in it.
 const SETTLE: Duration = Duration::from_millis(10);
+/// The same over an impaired wire: slow start takes many of its round trips.
+const SETTLE_IMPAIRED: Duration = Duration::from_millis(250);
 /// Time to drain the few megabytes in buffers at the end of a slice: a peer that takes longer is stopped, or gone.
 const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// The measuring end's connection of a slice.
+struct Opened {
+    link: StreamLink,
+    note: Option<String>,
+    /// Its congestion control.
+    congestion: Option<String>,
+}
 
 impl Bench {
     /// Streams for `duration`, over a connection made for it.
     pub(super) fn bulk(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
         let sends = target.work == Work::Send;
-        let send_for_ns = (!sends).then_some((SETTLE + duration).as_nanos() as u64);
+        let send_for_ns = (!sends).then_some((self.stream_settle() + duration).as_nanos() as u64);
         let path = target.path.at_peer().into();
-        let request = Request::Bulk(Bulk { path, size: target.size, cpu: self.cpus.server, send_for_ns });
-        let (mut link, note) = self.open_bulk(target, &request)?;
+        let (cpu, congestion) = (self.cpus.server, self.congestion.clone());
+        let request = Request::Bulk(Bulk { path, size: target.size, cpu, send_for_ns, congestion });
+        let Opened { mut link, note, congestion } = self.open_bulk(target, &request)?;
         let packets = self.packet_meter(target);
         let meter = Meter::start(self.watched_cpus());
         let streamed = if sends {
@@ -45,23 +57,27 @@ impl Bench {
             settling,
             note,
             packets,
+            // Of the end that sends.
+            congestion: if sends { congestion } else { done.congestion },
             cpu: BothSpent { here, peer: done.cpu },
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })
     }
 
-    fn open_bulk(&mut self, target: Target, request: &Request) -> Result<(StreamLink, Option<String>), Problem> {
+    fn open_bulk(&mut self, target: Target, request: &Request) -> Result<Opened, Problem> {
         let way = self.ends.way(target.path)?;
         let opened = match target.path.medium {
             Medium::Stack => {
                 self.place_thread(false)?;
                 self.need_plane()?;
-                let engine = engine(way.client, Load::Stream)?;
+                let settings = congestion::of_stack(self.congestion.as_deref())?;
+                let congestion = Some(settings.congestion.name().into());
+                let engine = engine_with(way.client, Load::Stream, settings)?;
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
                 let link = connect_past_kernel(engine, SocketAddr::new(way.server, ready.port));
-                link.map(|link| (link.note(), link)).map(|(note, link)| (link, Some(note)))
+                link.map(|link| Opened { note: Some(link.note()), link, congestion })
             }
             _ => {
                 let options = Options {
@@ -71,8 +87,12 @@ impl Bench {
                     ..Options::default()
                 };
                 let ready = self.ask_ready(request)?;
-                StreamLink::connect(&Endpoint::from(SocketAddr::new(way.server, ready.port)), &options)
-                    .map(|link| (link, None))
+                StreamLink::connect(&Endpoint::from(SocketAddr::new(way.server, ready.port)), &options).and_then(
+                    |link| {
+                        let congestion = congestion::of_kernel(link.descriptor(), self.congestion.as_deref())?;
+                        Ok(Opened { link, note: None, congestion })
+                    },
+                )
             }
         };
         opened.inspect_err(|_| {
@@ -88,12 +108,17 @@ impl Bench {
         }
     }
 
+    /// The time at full speed before counting begins.
+    fn stream_settle(&self) -> Duration {
+        if self.ends.wire.is_some() { SETTLE_IMPAIRED } else { SETTLE }
+    }
+
     /// Sends until the time is over; returns the messages before counting began, and the CPU time of the others.
     fn pour(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<(u64, Spent), Problem> {
         let message = filled(size);
         let mut send = || send_all(link, &message).and_then(|()| link.flush()).map_err(broken);
         let begin = self.clock.stop();
-        let (start, mut settling) = (begin + self.clock.ticks(SETTLE), 0);
+        let (start, mut settling) = (begin + self.clock.ticks(self.stream_settle()), 0);
         while self.clock.stop() < start {
             send()?;
             settling += 1;
@@ -115,7 +140,7 @@ impl Bench {
     fn drain(&mut self, link: &mut StreamLink, size: u32, duration: Duration) -> Result<(u64, Spent), Problem> {
         let mut buffer = vec![0; size as usize];
         let begin = self.clock.stop();
-        let start = begin + self.clock.ticks(SETTLE);
+        let start = begin + self.clock.ticks(self.stream_settle());
         let end = start + self.clock.ticks(duration);
         let (mut filled, mut settling, mut last) = (0, 0, begin);
         let (mut since, mut spent) = (None, Spent::default());

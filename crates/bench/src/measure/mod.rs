@@ -37,6 +37,8 @@ pub(crate) struct Bench {
     pub clock: Clock,
     /// CPUs of the measuring end and of the peer, for pinned paths.
     pub cpus: Cpus,
+    /// Congestion control of streams, if one was asked for.
+    pub(crate) congestion: Option<String>,
     /// Work of the peer before each answer, ns.
     pub service_time_ns: u64,
     ends: Ends,
@@ -65,6 +67,7 @@ impl Bench {
         Self {
             clock,
             cpus,
+            congestion: None,
             service_time_ns: 0,
             ends,
             allowed: cpu::allowed(),

@@ -86,6 +86,8 @@ pub(crate) struct Trips {
     pub napi: bool,
     /// The packets of the kernel's device, in a lab.
     pub packets: Option<Packets>,
+    /// Congestion control of the sender of a stream.
+    pub congestion: Option<String>,
     /// A note on the frame path, for the report.
     pub note: Option<String>,
 }

@@ -60,6 +60,8 @@ pub struct Bulk {
     pub cpu: Option<u32>,
     /// Time to send, nanoseconds; receive if there is none.
     pub send_for_ns: Option<u64>,
+    /// Congestion control; the one of the host, or of our stack, if none is given.
+    pub congestion: Option<String>,
 }
 
 /// One slice of connections. The peer ends each after its answer; a message that says it is the last ends the slice.
@@ -153,7 +155,7 @@ pub struct Ready {
 }
 
 /// The peer's counts of a slice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Done {
     /// Messages received, duplicates not counted.
     pub received: u64,
@@ -169,4 +171,6 @@ pub struct Done {
     pub napi: bool,
     /// CPU time of the peer's thread in the slice.
     pub cpu: Spent,
+    /// Congestion control of a stream's end here.
+    pub congestion: Option<String>,
 }

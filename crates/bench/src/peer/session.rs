@@ -6,6 +6,7 @@ use super::protocol::{Accept, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, R
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
+use crate::congestion;
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
 use crate::link::{DatagramLink, Link, StreamLink};
@@ -16,6 +17,7 @@ use crate::transport::Transport;
 use crate::unmodified::Server;
 use sidestep_socket::datagram::UdpPort;
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
+use sidestep_stack::tcp::Config;
 use sidestep_sys::{Problem, cpu};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
@@ -137,7 +139,7 @@ impl Session {
             return self.echo_unmodified(request);
         }
         if path.medium == Medium::Stack && request.transport == Transport::Tcp {
-            let mut link = self.accept_past_kernel(Load::RoundTrips)?;
+            let mut link = self.accept_past_kernel(Load::RoundTrips, Config::latency())?;
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
@@ -189,9 +191,18 @@ impl Session {
             Some(_) => self.streamed.budget(&self.origin.allowed, request.size)?,
             None => 0,
         };
-        let mut link = match path.medium {
-            Medium::Stack => self.accept_past_kernel(Load::Stream)?,
-            Medium::Inet => self.accept(path)?,
+        let asked = request.congestion.as_deref();
+        let (mut link, congestion) = match path.medium {
+            Medium::Stack => {
+                let settings = congestion::of_stack(asked)?;
+                let name = settings.congestion.name().into();
+                (self.accept_past_kernel(Load::Stream, settings)?, Some(name))
+            }
+            Medium::Inet => {
+                let link = self.accept(path)?;
+                let congestion = congestion::of_kernel(link.descriptor(), asked)?;
+                (link, congestion)
+            }
             _ => {
                 let what = format!("cannot stream over {}", path.name);
                 return Err(Problem::usage(what, "it is no connection").next("choose a path over TCP"));
@@ -209,7 +220,7 @@ impl Session {
                 watch.waited()?;
             }
         }
-        Ok(Reply::Done(done))
+        Ok(Reply::Done(Done { congestion, ..done }))
     }
 
     fn accept_many(&mut self, request: &Accept) -> Result<Reply, Problem> {
@@ -218,7 +229,7 @@ impl Session {
         let (local, remote) = self.way(path)?;
         if path.medium == Medium::Stack {
             self.need_plane()?;
-            let listener = StackListener::open(self.origin.local, Load::RoundTrips)?;
+            let listener = StackListener::open(self.origin.local, Load::RoundTrips, Config::latency())?;
             self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
@@ -252,9 +263,9 @@ impl Session {
     }
 
     /// The measuring end's connection for one slice, past the kernel.
-    fn accept_past_kernel(&mut self, load: Load) -> Result<StreamLink, Problem> {
+    fn accept_past_kernel(&mut self, load: Load, settings: Config) -> Result<StreamLink, Problem> {
         self.need_plane()?;
-        let listener = StackListener::open(self.origin.local, load)?;
+        let listener = StackListener::open(self.origin.local, load, settings)?;
         self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
         listener.accept(CONNECT_MAX, self.origin.remote)
     }

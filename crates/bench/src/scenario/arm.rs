@@ -32,6 +32,7 @@ pub(crate) struct Arm {
     /// A note on the frame path, of the last slice.
     frames: Option<String>,
     packets: Packets,
+    congestion: Option<String>,
 }
 
 impl Arm {
@@ -52,6 +53,7 @@ impl Arm {
             napi: false,
             frames: None,
             packets: Packets::default(),
+            congestion: None,
         }
     }
 
@@ -100,6 +102,7 @@ impl Arm {
         self.record.warmup.messages += trips.settling;
         self.napi |= trips.napi;
         self.frames = trips.note.or(self.frames.take());
+        self.congestion = trips.congestion.or(self.congestion.take());
         self.record.cpu.add(trips.cpu);
         if let Some(packets) = trips.packets {
             self.packets.add(packets);
@@ -111,6 +114,7 @@ impl Arm {
     /// Returns the row of the arm; round trips are halved for `half_rtt`.
     pub(super) fn row(&self) -> Option<Row> {
         let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
+        row.congestion = self.congestion.clone();
         row.notes.extend(self.frames.clone());
         row.notes.extend(self.packets.note());
         if self.target.work != Work::RoundTrips {

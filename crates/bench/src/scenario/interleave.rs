@@ -39,6 +39,11 @@ impl Pace {
         Self { rounds: rounds.max(ROUNDS_MIN), slice }
     }
 
+    /// The same for streams over an impaired wire: as few and as long slices as an interval needs, as each begins with slow start.
+    pub(crate) fn of_few(per_arm: Duration) -> Self {
+        Self { rounds: ROUNDS_MIN, slice: (per_arm / (2 * ROUNDS_MIN)).max(Duration::from_millis(1)) }
+    }
+
     /// Returns the expected time of `arm`, warm-up included.
     fn expected_ms(self, arm: &Arm) -> u64 {
         let around_ms = settling_time(arm.target.path.waiting).as_millis() as u64 + SLICE_OVERHEAD_MS;

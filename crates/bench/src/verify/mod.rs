@@ -206,6 +206,7 @@ mod tests {
             queues: 1,
             mtu: sidestep_lab::MTU_USUAL,
             frames_pair: false,
+            impairment: None,
             program: PeerProgram::Thread,
             clock: Choice::Auto,
             client_cpu: None,

@@ -81,6 +81,9 @@ pub(crate) struct Place {
     /// MTU of the lab's wire: 9000 for datagrams of up to 8972 bytes
     #[arg(long, value_name = "BYTES", default_value_t = MTU_USUAL, conflicts_with = "to")]
     pub(crate) mtu: u32,
+    /// Impair the lab's wire in both directions: rate=200mbit,delay=2ms,loss=1%, and what else `sidestep lab up --impair` takes
+    #[arg(long, value_name = "SPEC", conflicts_with = "to")]
+    pub(crate) impair: Option<String>,
     /// CPUs of the measuring end and of its peer, for pinned paths
     #[arg(long, value_name = "CLIENT[,PEER]")]
     pub(crate) cpus: Option<Cpus>,
@@ -218,7 +221,11 @@ pub(crate) struct Bulk {
     /// Bytes per write
     #[arg(long, value_delimiter = ',', default_value = "65536", value_name = "BYTES")]
     pub(crate) size: Vec<u32>,
-    /// Time for each path in each direction
+    /// Congestion control of every path, the kernel's and ours: cubic, reno [default: the kernel's own default
+    /// (net.ipv4.tcp_congestion_control), and our stack's]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) congestion: Option<String>,
+    /// Time for each path in each direction; over an impaired wire give it a minute, as a slice then has 1/12 of it
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
     #[command(flatten)]

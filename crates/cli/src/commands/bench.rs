@@ -61,7 +61,7 @@ fn bulk(args: Bulk) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
     let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
-    measure(&args.place, &[Scenario::Bulk(streams)], &outputs)
+    measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {

@@ -7,6 +7,7 @@ use crate::{exit, signal};
 use sidestep_bench::place::PeerProgram;
 use sidestep_bench::run::{self, Outcome, Scenario, Setting, Where, this_program};
 use sidestep_bench::transport::Transport;
+use sidestep_lab::wire::Impairment;
 use sidestep_sys::clock::Choice;
 use sidestep_sys::problem::Problem;
 
@@ -44,6 +45,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
         queues: place.queues,
         mtu: place.mtu,
         frames_pair: false,
+        impairment: place.impair.as_deref().map(Impairment::parse).transpose()?,
         program: PeerProgram::Process(this_program()),
         clock: clock(place.clock),
         client_cpu: place.cpus.map(|cpus| cpus.client),

@@ -14,6 +14,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
+    let has_congestion = rows.iter().any(|row| row.congestion.is_some());
     let mut lines = Vec::new();
     for group in view::by_circumstance(rows) {
         lines.push(Line::Heading(group.heading));
@@ -21,6 +22,9 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
         for row in group.rows {
             let best = best.is_some_and(|best| std::ptr::eq(best, row));
             let mut cells = cells(document, row);
+            if has_congestion {
+                cells.push(row.congestion.clone().unwrap_or_else(|| MISSING.into()));
+            }
             cpu::cells(rows, row, &mut cells);
             lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
         }
@@ -40,6 +44,10 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
     let note = "time per message at full speed; through memory one sample is 256 messages as their reader sees them, in the kernel 4000, over a \
                 network one message; the ratio is that of the means, above 1 is slower";
     let mut notes = vec![note.into()];
+    if has_congestion {
+        columns.push(words("congestion"));
+        notes.push("congestion: congestion control of the end that sends".into());
+    }
     cpu::columns(rows, &mut columns, &mut notes);
     Some(Table { columns, lines, notes })
 }

@@ -82,6 +82,9 @@ pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     if setup.mtu > 0 {
         facts.push(("MTU of the interface", format!("{} bytes", setup.mtu)));
     }
+    if let Some(wire) = &setup.wire {
+        facts.push(("wire, each way", wire.clone()));
+    }
     facts.retain(|(_, value)| !value.is_empty());
     facts
 }

@@ -38,6 +38,7 @@ fn place(args: &Verify) -> Place {
         ipv6: false,
         queues: 1,
         mtu: MTU_USUAL,
+        impair: None,
         cpus: first.map(|client| Cpus { client, peer: None }),
         clock: ClockKind::Auto,
         service_time: Duration::ZERO,
