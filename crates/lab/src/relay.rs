@@ -21,6 +21,9 @@ use crate::wire::{Directions, Ends, Impairment, Relay, WireCounters};
 /// The time to start. A process needs some milliseconds; a busy machine may need more, a hanging one is given up.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// The nice value of the thread that is the wire.
+const PRIORITY: i32 = -20;
+
 const START_POLL: Duration = Duration::from_millis(2);
 
 /// The interval at which the counters of a persistent lab are written.
@@ -92,6 +95,8 @@ impl Drop for RelayThread {
 
 /// Moves the calling thread into the wire's namespace and opens both ends.
 fn enter(name: &LabName) -> Result<Ends, Problem> {
+    // A wire does not wait for a CPU: hosts that spin are not to have it first. Without the right to this it does.
+    let _ = rustix::process::setpriority_process(None, PRIORITY);
     Namespace::open(namespace_path(&name.namespace(Place::Wire)))?.enter()?;
     Ends::open(WIRE_TO_A, WIRE_TO_B)
 }

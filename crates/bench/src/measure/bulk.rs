@@ -1,7 +1,7 @@
 //! One slice of a stream: how long each message takes at full speed, as this end hands it over or has received it.
 
 use super::packets::PacketMeter;
-use super::round_trip::{LOOK_UP, Target, Trips, Work};
+use super::round_trip::{Target, Trips, Work};
 use super::{Bench, Meter, SAMPLES_MAX};
 use crate::bypass::{Load, connect_past_kernel, engine_with};
 use crate::congestion;
@@ -83,7 +83,7 @@ impl Bench {
                 let options = Options {
                     waiting: target.path.waiting,
                     backend: target.path.backend,
-                    timeout: LOOK_UP,
+                    timeout: self.patience(false),
                     ..Options::default()
                 };
                 let ready = self.ask_ready(request)?;

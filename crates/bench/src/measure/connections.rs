@@ -1,6 +1,6 @@
 //! One slice of connections in sequence: open, one message and its answer, close by the peer.
 
-use super::round_trip::{LOOK_UP, Target, Trips};
+use super::round_trip::{Target, Trips};
 use super::{Bench, Meter, SAMPLES_MAX};
 use crate::bypass::{Load, connect_by, engine};
 use crate::cpu_time::{BothSpent, Spent, SpentSince};
@@ -52,7 +52,7 @@ impl Bench {
         let options = Options {
             waiting: target.path.waiting,
             backend: target.path.backend,
-            timeout: LOOK_UP,
+            timeout: self.patience(false),
             ..Options::default()
         };
         let mut dialer = match target.path.medium {

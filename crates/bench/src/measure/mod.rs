@@ -27,9 +27,13 @@ use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The most samples of one slice, which ends when they are reached. 8 MiB.
 pub(crate) const SAMPLES_MAX: usize = 1 << 20;
+
+/// Time-out of streams over an impaired wire, within which a handshake may lose a segment.
+const IMPAIRED_LOOK_UP: Duration = Duration::from_secs(3);
 
 /// The measuring end of a run.
 pub(crate) struct Bench {
@@ -94,6 +98,11 @@ impl Bench {
             self.plane = Some(ControlPlaneThread::start(&self.allowed)?);
         }
         Ok(())
+    }
+
+    /// The longest wait of a call, and of connecting. A lost SYN comes again after a second.
+    fn patience(&self, is_datagram: bool) -> Duration {
+        if self.ends.wire.is_some() && !is_datagram { IMPAIRED_LOOK_UP } else { LOOK_UP }
     }
 
     fn control(&mut self) -> &mut Control {

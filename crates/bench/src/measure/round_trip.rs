@@ -186,7 +186,7 @@ impl Bench {
         let options = Options {
             waiting: target.path.waiting,
             backend: target.path.backend,
-            timeout: LOOK_UP,
+            timeout: self.patience(target.transport.is_datagram()),
             ..Options::default()
         };
         let Way { client, server, .. } = self.ends.way(target.path)?;

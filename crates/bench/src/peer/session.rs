@@ -217,7 +217,7 @@ impl Session {
             // What our own stack still has to send, it sends while it is asked to receive.
             let mut watch = self.watch(path);
             while link.receive(&mut [0; 64]).is_err_and(|error| sidestep_socket::stream::is_retry(&error)) {
-                watch.waited()?;
+                watch.finishing()?;
             }
         }
         Ok(Reply::Done(Done { congestion, ..done }))

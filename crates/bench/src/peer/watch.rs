@@ -49,6 +49,12 @@ impl<'a> Watch<'a> {
         if self.turns >= self.turns_between_looks { self.look() } else { Ok(()) }
     }
 
+    /// Called when nothing has come at the end of a slice, where nothing is to come: what was sent takes its time over a slow wire.
+    pub(super) fn finishing(&mut self) -> Result<(), Problem> {
+        self.heard_something = true;
+        self.waited()
+    }
+
     /// Sends all of `bytes`. Errs, too, when the slice is over before the other end takes them: one that does not read must
     /// not keep a CPU, nor the session.
     pub(super) fn send_all(&mut self, link: &mut dyn Link, mut bytes: &[u8]) -> Result<(), Problem> {
