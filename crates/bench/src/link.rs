@@ -5,6 +5,7 @@ use sidestep_socket::stream::{Endpoint, Io, Options, Stream, connect, is_retry};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant};
 
 /// A connected transport. On a stream, `receive` gives the bytes that have come (0: the peer has finished); on datagrams, one
 /// datagram, cut if it is longer than the buffer.
@@ -48,31 +49,64 @@ pub(crate) fn send_all(link: &mut dyn Link, mut bytes: &[u8]) -> io::Result<()> 
 pub(crate) struct StreamLink {
     pub(crate) io: Box<Io>,
     pub(crate) stream: Stream,
+    /// The longest sleep of a call past the kernel; none for one that spins.
+    pub(crate) sleep: Option<Duration>,
 }
 
 impl StreamLink {
     /// Over a stream that the kernel or shared memory carries.
     pub(crate) fn new(stream: Stream) -> Self {
-        Self { io: Box::default(), stream }
+        Self { io: Box::default(), stream, sleep: None }
     }
 
     /// Connects, by the kernel or through shared memory.
     pub(crate) fn connect(endpoint: &Endpoint, options: &Options) -> Result<Self, Problem> {
         let mut io = Box::default();
         let stream = connect(&mut io, endpoint, options)?;
-        Ok(Self { io, stream })
+        Ok(Self { io, stream, sleep: None })
+    }
+
+    /// Attempts; past the kernel, sleeps until something has come and attempts again, for as long as calls may sleep.
+    #[inline]
+    fn attempt<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        let tried = attempt(self);
+        match (&tried, self.sleep) {
+            (Err(error), Some(longest)) if is_retry(error) => self.attempt_asleep(longest, attempt),
+            _ => tried,
+        }
+    }
+
+    fn attempt_asleep<T>(
+        &mut self,
+        longest: Duration,
+        mut attempt: impl FnMut(&mut Self) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let end = Instant::now() + longest;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if let Some(engine) = self.io.engine_mut() {
+                engine.sleep(left).map_err(io::Error::other)?;
+            }
+            let tried = attempt(self);
+            if left.is_zero() || !tried.as_ref().is_err_and(is_retry) {
+                return tried;
+            }
+        }
     }
 }
 
 impl Link for StreamLink {
     #[inline]
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.stream.write(&mut self.io, bytes);
-        if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
-            // Past the kernel room comes from ACKs.
-            let _ = self.io.poll();
-        }
-        sent
+        self.attempt(|link| {
+            let sent = link.stream.write(&mut link.io, bytes);
+            if sent.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
+                // Past the kernel room comes from ACKs.
+                let _ = link.io.poll();
+                return link.stream.write(&mut link.io, bytes);
+            }
+            sent
+        })
     }
 
     #[inline]
@@ -82,7 +116,7 @@ impl Link for StreamLink {
 
     #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.stream.read(&mut self.io, buffer)
+        self.attempt(|link| link.stream.read(&mut link.io, buffer))
     }
 
     fn shutdown(&mut self) -> io::Result<()> {

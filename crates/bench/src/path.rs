@@ -1,9 +1,11 @@
 //! The paths: the ways to carry a message, by name.
 
+use crate::measure::LOOK_UP;
 use crate::transport::Transport;
 use sidestep_report::schema::PathInfo;
 use sidestep_socket::stream::{Backend, Waiting};
 use sidestep_sys::Problem;
+use std::time::Duration;
 
 /// Polling time of SO_BUSY_POLL: the value of tuned's network-latency profile and of most guides.
 const BUSY_POLL_US: u32 = 50;
@@ -201,6 +203,17 @@ pub const PATHS: &[Path] = &[
                       pinned. In the lab only, as root.",
     },
     Path {
+        name: "xdp-block",
+        medium: Medium::Stack,
+        pinned: true,
+        waiting: Waiting::Block,
+        backend: Backend::Kernel,
+        frame_by_frame: false,
+        peer: None,
+        description: "As xdp, but each end looks at its ring once and then sleeps in poll(2) on the AF_XDP socket until a frame \
+                      comes or a timer is due (Engine::sleep): what kernel-pinned is to kernel-spin. In the lab only, as root.",
+    },
+    Path {
         name: "xdp-one-end",
         medium: Medium::Stack,
         pinned: true,
@@ -260,6 +273,11 @@ impl Path {
     /// Returns the name of the peer's path.
     pub(crate) fn at_peer(&self) -> &'static str {
         self.peer.unwrap_or(self.name)
+    }
+
+    /// Returns the longest sleep of a call on our own stack's links; none for one that spins.
+    pub(crate) fn sleep(&self) -> Option<Duration> {
+        (self.medium == Medium::Stack && self.waiting == Waiting::Block).then_some(LOOK_UP)
     }
 
     /// For the result file.

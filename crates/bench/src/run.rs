@@ -291,6 +291,9 @@ fn full_speed(
     let arms = arms(scenario, &trips.paths, &[Transport::Tcp], &trips.sizes, measure);
     let possible = |arm: Arm| match arm.target.path {
         path if !matches!(path.medium, Medium::Inet | Medium::Stack) => arm.refused("it is measured over TCP"),
+        path if work == Work::Connect && path.sleep().is_some() => {
+            arm.refused("it sleeps in established connections; xdp makes them")
+        }
         path if work == Work::Connect && path.backend != Backend::Kernel => {
             arm.refused("other back-ends do not connect")
         }

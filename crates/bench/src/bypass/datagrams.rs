@@ -3,7 +3,8 @@
 use super::{Load, READY_MAX, engine, note};
 use crate::link::Link;
 use crate::mtu::headers;
-use sidestep_socket::{Engine, Handle, Path, Reason, UdpOptions};
+use crate::path::Path as Route;
+use sidestep_socket::{Datagram, Engine, Handle, Path, Reason, UdpOptions};
 use sidestep_sys::Problem;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -22,6 +23,8 @@ pub(crate) struct StackLink {
     group: Option<SocketAddr>,
     /// Set if messages leave at once, each by itself.
     flushes: bool,
+    /// The longest sleep of a receive; none for one that spins.
+    sleep: Option<Duration>,
 }
 
 impl StackLink {
@@ -30,7 +33,12 @@ impl StackLink {
         let mut engine = engine(local, load)?;
         check_frames(&engine, size + headers(local.is_ipv6()))?;
         let socket = engine.bind(SocketAddr::new(local, 0), &UdpOptions::default())?;
-        Ok(Self { engine, socket, heard: socket, group: None, flushes: load == Load::RoundTrips })
+        Ok(Self { engine, socket, heard: socket, group: None, flushes: load == Load::RoundTrips, sleep: None })
+    }
+
+    /// Has receives wait as the path says.
+    pub(crate) fn waiting(self, path: &Route) -> Self {
+        Self { sleep: path.sleep(), ..self }
     }
 
     /// Its port.
@@ -103,6 +111,21 @@ impl StackLink {
     }
 }
 
+impl StackLink {
+    /// Sleeps until a datagram comes, but no longer than that.
+    fn receive_asleep(&mut self, longest: Duration) -> io::Result<Option<Datagram>> {
+        let end = Instant::now() + longest;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            self.engine.sleep(left).map_err(io::Error::other)?;
+            let received = self.engine.receive(self.heard).map_err(io::Error::other)?;
+            if received.is_some() || left.is_zero() {
+                return Ok(received);
+            }
+        }
+    }
+}
+
 /// Refuses packets that no frame of the engine holds: they would go by the kernel.
 fn check_frames(engine: &Engine, packet_bytes: u32) -> Result<(), Problem> {
     let Some(facts) = engine.link() else { return Ok(()) };
@@ -135,7 +158,10 @@ impl Link for StackLink {
 
     #[inline]
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let received = self.engine.receive(self.heard).map_err(io::Error::other)?;
+        let mut received = self.engine.receive(self.heard).map_err(io::Error::other)?;
+        if let (None, Some(longest)) = (&received, self.sleep) {
+            received = self.receive_asleep(longest)?;
+        }
         let Some(datagram) = received else { return Err(ErrorKind::WouldBlock.into()) };
         let payload = self.engine.payload(&datagram);
         let count = payload.len().min(buffer.len());

@@ -2,6 +2,7 @@
 
 use super::{Load, READY_MAX, engine_with, note};
 use crate::link::StreamLink;
+use crate::path::Path as Route;
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options, Stream, Waiting, connect};
 use sidestep_socket::{Engine, Path};
 use sidestep_stack::tcp::Config;
@@ -21,11 +22,16 @@ pub(crate) fn connect_by(mut io: Box<Io>, remote: SocketAddr) -> Result<StreamLi
     match stream.path(&mut io) {
         Some(Path::Kernel(reason)) => Err(Problem::failed(format!("cannot connect to {remote}"), reason)
             .next("see sidestep ps, and the counters of its stack")),
-        _ => Ok(StreamLink { io, stream }),
+        _ => Ok(StreamLink { io, stream, sleep: None }),
     }
 }
 
 impl StreamLink {
+    /// Has calls wait as the path says.
+    pub(crate) fn waiting(self, path: &Route) -> Self {
+        Self { sleep: path.sleep(), ..self }
+    }
+
     /// Ends the stream, and gives the engine back for another one.
     pub(crate) fn close(mut self) -> Result<Box<Io>, Problem> {
         self.stream.close(&mut self.io).map_err(|error| Problem::failed("cannot end a connection", error))?;
@@ -62,7 +68,7 @@ impl StackListener {
         let deadline = Instant::now() + wait;
         while Instant::now() < deadline {
             if let Some(stream) = self.poll(remote)? {
-                return Ok(StreamLink { io: self.io, stream });
+                return Ok(StreamLink { io: self.io, stream, sleep: None });
             }
         }
         Err(Problem::failed("no peer connected for the slice", "the time is over"))
@@ -90,7 +96,7 @@ impl StackListener {
         work: impl FnOnce(&mut StreamLink) -> Result<T, Problem>,
     ) -> Result<(Self, T), Problem> {
         let Self { io, listener } = self;
-        let mut link = StreamLink { io, stream };
+        let mut link = StreamLink { io, stream, sleep: None };
         let done = work(&mut link)?;
         Ok((Self { io: link.close()?, listener }, done))
     }

@@ -77,7 +77,7 @@ impl Bench {
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
                 let link = connect_past_kernel(engine, SocketAddr::new(way.server, ready.port));
-                link.map(|link| Opened { note: Some(link.note()), link, congestion })
+                link.map(|link| Opened { note: Some(link.note()), link: link.waiting(target.path), congestion })
             }
             _ => {
                 let options = Options {

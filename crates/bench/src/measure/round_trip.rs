@@ -241,7 +241,7 @@ impl Bench {
         if target.transport == Transport::Tcp {
             return self.open_stream(target);
         }
-        let mut link = StackLink::open(self.ends.client, Load::RoundTrips, target.size)?;
+        let mut link = StackLink::open(self.ends.client, Load::RoundTrips, target.size)?.waiting(target.path);
         self.place_thread(true)?;
         let (port, note) = (link.port()?, link.note());
         let ready = self.ask_echo(target, port, None)?;

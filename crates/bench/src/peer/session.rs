@@ -139,13 +139,13 @@ impl Session {
             return self.echo_unmodified(request);
         }
         if path.medium == Medium::Stack && request.transport == Transport::Tcp {
-            let mut link = self.accept_past_kernel(Load::RoundTrips, Config::latency())?;
+            let mut link = self.accept_past_kernel(Load::RoundTrips, Config::latency())?.waiting(path);
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
         if path.medium == Medium::Stack {
-            let mut link = self.open_stack(Load::RoundTrips, request.size)?;
+            let mut link = self.open_stack(Load::RoundTrips, request.size)?.waiting(path);
             let ready = Ready { port: link.port()?, ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
@@ -196,7 +196,7 @@ impl Session {
             Medium::Stack => {
                 let settings = congestion::of_stack(asked)?;
                 let name = settings.congestion.name().into();
-                (self.accept_past_kernel(Load::Stream, settings)?, Some(name))
+                (self.accept_past_kernel(Load::Stream, settings)?.waiting(path), Some(name))
             }
             Medium::Inet => {
                 let link = self.accept(path)?;
@@ -343,7 +343,7 @@ impl Session {
 
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
     fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
-        let mut link = self.open_stack(Load::Stream, request.size)?;
+        let mut link = self.open_stack(Load::Stream, request.size)?.waiting(path);
         let mut ready = Ready { port: link.port()?, ..Ready::default() };
         link.connect(SocketAddr::new(self.origin.remote, request.port))?;
         if let Some(group) = request.group {

@@ -12,6 +12,7 @@ mod open;
 pub(crate) mod queues;
 mod reopen;
 mod rss_change;
+mod sleep;
 mod steer;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,8 @@ use sidestep_control_api::counters::{Counter, Counters};
 use sidestep_frame::{FrameFacts, FrameLink};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 /// All sockets of one queue of an interface, or of several, owned and polled by one thread.
 ///
@@ -66,6 +68,8 @@ pub struct Engine {
     pub(crate) reopened: u32,
     /// The parts of a lost stack, until there is another one.
     pub(crate) lost_stack: Option<LostStack>,
+    /// The descriptor by which the control agent ends a sleep, once there has been one.
+    pub(crate) told: Option<Arc<OwnedFd>>,
     // Last: it takes leave of control after the link's memory is gone.
     pub(crate) agent: Option<ControlAgent>,
 }
