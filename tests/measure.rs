@@ -27,7 +27,7 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 16, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 18, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
@@ -210,8 +210,16 @@ fn a_lab_measures_and_leaves_nothing() {
 fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     let _turn = my_turn();
     let arguments = |place| {
-        let paths =
-            ["--paths", "kernel-spin,xdp-raw,xdp", "--sizes", "64,1472,1473", "--duration", "60ms", "--json", "-"];
+        let paths = [
+            "--paths",
+            "kernel-spin,xdp-raw,xdp,xdp-block",
+            "--sizes",
+            "64,1472,1473",
+            "--duration",
+            "60ms",
+            "--json",
+            "-",
+        ];
         [vec!["bench", "sizes", place, "--transport", "udp"], paths.to_vec()].concat()
     };
     let reasons = |document: &Value| {
@@ -219,7 +227,7 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
         unavailable.map(|row| row["reason"].as_str().expect("a reason").to_owned()).collect::<Vec<_>>().join("; ")
     };
     let document = run(&arguments("--place=loopback")).json();
-    assert_eq!(reasons(&document).matches("in the lab only").count(), 6, "{document}");
+    assert_eq!(reasons(&document).matches("in the lab only").count(), 9, "{document}");
     if !is_root() {
         return;
     }
@@ -230,7 +238,7 @@ fn paths_past_the_kernel_are_measured_in_a_lab_and_refused_elsewhere() {
     check_schema(&document);
     assert!(reasons(&document).contains("up to 1472 bytes"), "{document}");
     assert!(reasons(&document).contains("lab0 has an MTU of 1500"), "{document}");
-    for path in ["xdp-raw", "xdp"] {
+    for path in ["xdp-raw", "xdp", "xdp-block"] {
         let found: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == path).collect();
         assert_eq!(found.iter().map(|row| number(row, "size")).collect::<Vec<_>>(), [64.0, 1472.0]);
         for row in found {

@@ -23,8 +23,9 @@ impl Run {
         let folder = tempfile::tempdir().expect("a folder");
         let (json, html) = (folder.path().join("result.json"), folder.path().join("report.html"));
         let files = ["--json", json.to_str().expect("a name"), "--html", html.to_str().expect("a name")];
-        let measure = ["bench", command, "--place", place, "--paths", paths, "--duration", "60ms"];
-        let child = sidestep(&[&measure, more, &files].concat()).spawn().expect("the binary is built");
+        let duration: &[&str] = if more.contains(&"--duration") { &[] } else { &["--duration", "60ms"] };
+        let measure = [&["bench", command, "--place", place, "--paths", paths], duration].concat();
+        let child = sidestep(&[&measure, more, &files[..]].concat()).spawn().expect("the binary is built");
         let owner = child.id();
         let finished = finish(child);
         assert_eq!(finished.code, 0, "{}", finished.stderr);
@@ -91,6 +92,7 @@ fn streams_go_each_way_over_tcp_and_what_has_none_says_so() {
     let run = Run::of("bulk", "loopback", "kernel-spin,uring,uds,shm,floor,xdp-raw,xdp", &[]);
     check_full_speed(&run.document, "per_message");
     run.check_has(&["bulk", "bulk-back"], &["kernel-spin", "uring"]);
+    assert!(rows(&run.document).iter().all(|row| row["congestion"].is_string()));
     // Each way each.
     for path in ["uds", "shm", "floor", "xdp-raw"] {
         run.check_lacks(path, "over TCP", 2);
@@ -113,6 +115,32 @@ fn streams_past_the_kernel_go_each_way_in_a_lab() {
         assert!(row["size"] == 16_000 && row["notes"].to_string().contains("copy mode"), "{row}");
     }
     run.check_reports("Throughput");
+}
+
+/// The same wire for both, each with the congestion control that is asked for, or its own default.
+#[test]
+fn streams_over_an_impaired_wire_tell_the_wire_and_their_congestion_control() {
+    let _turn = my_turn();
+    if !is_root() {
+        return;
+    }
+    let default = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control").expect("any Linux has it");
+    for (more, kernels, ours) in [(&[][..], default.trim(), "cubic"), (&["--congestion", "reno"], "reno", "reno")] {
+        let wire = ["--impair", "rate=200mbit,delay=500us", "--size", "16384", "--duration", "3s"];
+        let paths = "kernel-pinned,kernel-spin-frames,xdp,xdp-block";
+        let run = Run::of("bulk", "lab", paths, &[&wire, more].concat());
+        assert_eq!(run.document["setup"]["wire"], "delay=500us,rate=200mbit");
+        run.check_has(&["bulk", "bulk-back"], &["kernel-pinned", "xdp", "xdp-block"]);
+        run.check_lacks("kernel-spin-frames", "beside the impaired wire", 2);
+        for row in rows(&run.document) {
+            let expected = if row["path"] == "kernel-pinned" { kernels } else { ours };
+            assert_eq!(row["congestion"], expected, "{row}");
+        }
+        for part in ["wire, each way", "delay=500us,rate=200mbit", "congestion control of the end that sends"] {
+            assert!(run.html.contains(part), "{part}");
+        }
+        assert!(run.shown.contains("congestion"), "{}", run.shown);
+    }
 }
 
 /// Over a veth the kernel passes packets that no cable carries, unless its devices neither segment nor merge.
@@ -147,6 +175,7 @@ fn connections_are_made_one_after_the_other_and_each_is_answered() {
     run.check_lacks("uring", "other back-ends do not connect", 1);
     run.check_lacks("uds", "over TCP", 1);
     run.check_lacks("xdp", "in the lab only", 1);
+    assert!(rows(&run.document).iter().all(|row| row["congestion"].is_null()));
     run.check_reports("Connections in sequence");
 }
 
@@ -175,6 +204,11 @@ fn what_cannot_be_measured_is_refused_before_anything_is_set_up() {
         (&["connect", "--transport", "udp"], &["--transport"]),
         (&["bulk", "--cpus", "100000"], &["100000"]),
         (&["connect", "--place", "lab", "--to", "127.0.0.1"], &["--place", "--to"]),
+        (&["bulk", "--place", "loopback", "--impair", "loss=1%"], &["an impaired wire", "--place lab"]),
+        (&["bulk", "--impair", "loss=2x"], &["loss=2x", "rate"]),
+        (&["bulk", "--impair", "loss=1%", "--to", "127.0.0.1"], &["--impair", "--to"]),
+        (&["bulk", "--congestion", "nonesuch"], &["nonesuch", "neither our stack nor this kernel", "reno"]),
+        (&["rr", "--congestion", "reno"], &["--congestion"]),
         (&["connect", "--service-time", "1us"], &["only round trips", "bench rr"]),
         (&["bulk", "--service-time", "1us"], &["only round trips", "bench rr"]),
         (&["rates", "--service-time", "1us"], &["only round trips", "bench rr"]),

@@ -262,7 +262,7 @@ impl Bench {
             let _ = self.control().reply();
         })?;
         let note = link.note();
-        Ok((Box::new(link), note))
+        Ok((Box::new(link.waiting(target.path)), note))
     }
 
     fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
