@@ -140,7 +140,7 @@ fn a_stranger_gets_no_more_than_it_sends_and_hears_nothing_of_the_host() {
     let pinned = ask(br#"{"request":"accept","path":"kernel-pinned","size":64,"cpu":1}"#);
     assert!(pinned["reply"] == "refused" && pinned["next"].as_str().unwrap().contains("--allow-cpu"), "{pinned}");
     let joined = ask(
-        br#"{"request":"sink","path":"kernel-spin","size":64,"cpu":null,"port":9,"group":"224.0.1.1","reflect_every":1}"#,
+        br#"{"request":"sink","path":"kernel-spin","size":64,"cpu":null,"port":9,"group":"224.0.1.1","reflect_every":1,"batch":1}"#,
     );
     assert!(joined["reply"] == "refused" && joined["reason"].as_str().unwrap().contains("224.0.1.1"), "{joined}");
 }

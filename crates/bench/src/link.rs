@@ -1,8 +1,9 @@
 //! The one interface of the measuring loops over whatever carries messages: a stream with its `Io`, a datagram socket, bare frames.
 
 use sidestep_socket::datagram::DatagramSocket;
-use sidestep_socket::stream::{Endpoint, Io, Options, Stream, connect, is_retry};
+use sidestep_socket::stream::{Endpoint, Io, Options, Stream, Waiting, connect, is_retry};
 use sidestep_sys::Problem;
+use sidestep_sys::message_batch::MessageBatch;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
@@ -125,6 +126,67 @@ impl Link for StreamLink {
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         self.stream.descriptor()
+    }
+}
+
+/// A socket of datagrams by the kernel, several in a call: sendmmsg(2), recvmmsg(2).
+pub(crate) struct BatchLink {
+    socket: DatagramSocket,
+    waits: bool,
+    out: MessageBatch,
+    came: MessageBatch,
+    /// The next of those that have come.
+    next: usize,
+}
+
+impl BatchLink {
+    /// Over a socket whose reader waits so; `most` datagrams of up to `size` bytes in a call.
+    pub(crate) fn new(socket: DatagramSocket, waiting: Waiting, most: u32, size: u32) -> Self {
+        let batch = || MessageBatch::new(most as usize, size as usize);
+        Self { socket, waits: waiting != Waiting::Spin, out: batch(), came: batch(), next: 0 }
+    }
+}
+
+impl Link for BatchLink {
+    #[inline]
+    fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.out.is_full() {
+            self.flush()?;
+        }
+        if self.out.push(bytes) { Ok(bytes.len()) } else { Err(ErrorKind::InvalidInput.into()) }
+    }
+
+    #[inline]
+    fn flush(&mut self) -> io::Result<()> {
+        let Self { socket, out, .. } = self;
+        socket.descriptor().map_or_else(|| Err(ErrorKind::NotConnected.into()), |socket| out.send(socket))
+    }
+
+    #[inline]
+    fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.next == self.came.len() {
+            let Self { socket, came, .. } = self;
+            let socket = socket.descriptor().ok_or(ErrorKind::NotConnected)?;
+            came.receive(socket, self.waits)?;
+            self.next = 0;
+        }
+        let bytes = self.came.get(self.next);
+        self.next += 1;
+        let count = bytes.len().min(buffer.len());
+        buffer[..count].copy_from_slice(&bytes[..count]);
+        Ok(count)
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.socket.descriptor()
+    }
+}
+
+/// A link over a socket that the kernel carries: `batch` datagrams of up to `size` bytes in a call.
+pub(crate) fn datagrams(socket: DatagramSocket, waiting: Waiting, batch: u32, size: u32) -> Box<dyn Link> {
+    match batch {
+        0 | 1 => Box::new(DatagramLink::new(socket)),
+        _ => Box::new(BatchLink::new(socket, waiting, batch, size)),
     }
 }
 

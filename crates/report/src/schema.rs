@@ -357,10 +357,18 @@ pub struct RateDetail {
     pub reordered: u64,
     /// One message in this many was reflected; 0 where none was.
     pub reflect_every: u64,
+    /// Messages that were due at the same time and left together, by one call where the path has one; 0 and 1: each by itself.
+    #[serde(default, skip_serializing_if = "is_single")]
+    pub batch: u32,
     /// Latency from the moment each sample actually left (the row itself counts from when it was due).
     pub from_actual_send: Distribution,
     /// The delay of each sampled message from its due time to its departure.
     pub send_lateness: Distribution,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_single(batch: &u32) -> bool {
+    *batch <= 1
 }
 
 /// The warm-up: messages before counting began.

@@ -21,6 +21,7 @@ pub mod interface;
 pub mod lock;
 pub mod mapped;
 pub mod memory;
+pub mod message_batch;
 pub mod netns;
 pub mod numa;
 pub mod offload;

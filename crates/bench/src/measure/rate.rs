@@ -1,13 +1,13 @@
 //! One slice of a rate sweep: messages leave on a schedule, some are reflected.
 //!
-//! The schedule does not wait: message *i* is due at `start + i / rate`. A sampled message's latency counts
+//! The schedule does not wait: message *i* is due at `start + i / rate`, a whole batch with its first. A sampled message's latency counts
 //! from when it was due, so that a late sender shows (coordinated omission); the latency from the
 //! actual departure is kept apart.
 
 use super::{Bench, Meter};
 use crate::bypass::{Load, StackLink};
 use crate::cpu_time::{Spent, SpentSince};
-use crate::link::{DatagramLink, Link, send_all};
+use crate::link::{Link, datagrams, send_all};
 use crate::message::{Header, filled};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Sink};
@@ -45,6 +45,8 @@ pub(crate) struct RateTarget {
     pub group: Option<Ipv4Addr>,
     /// One message in this many is reflected.
     pub reflect_every: u64,
+    /// Messages that are due at the same time, and leave together.
+    pub batch: u32,
 }
 
 /// The results of the slice.
@@ -79,18 +81,12 @@ impl Bench {
             return self.rate_past_kernel(target, duration);
         }
         self.place_thread(true)?; // The schedule is kept by spinning, whatever the path; only the receiver's path differs.
-        let options = Options {
-            waiting: Waiting::Spin,
-            backend: target.path.backend,
-            timeout: FAREWELL_WAIT,
-            ..Options::default()
-        };
         let way = self.ends.way(target.path)?;
         let back = UdpPort::bind(SocketAddr::new(way.client, 0))?;
         let local = back.local().map_err(|error| Problem::failed("cannot bind", error))?;
         let ready = self.ask_sink(target, local.port())?;
         let meter = Meter::start(self.watched_cpus());
-        let sent = self.connect(back, &way, &ready, &options);
+        let sent = self.connect(back, &way, &ready, target);
         let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
         self.finish(sent, meter, ready.receive_buffer)
     }
@@ -137,6 +133,7 @@ impl Bench {
             port,
             group: target.group,
             reflect_every: target.reflect_every,
+            batch: target.batch,
         });
         match self.control().ask(&request)? {
             Reply::Ready(ready) => Ok(ready),
@@ -145,17 +142,19 @@ impl Bench {
     }
 
     /// Connects to the peer, and to the group if there is one.
-    fn connect(&self, back: UdpPort, way: &Way, ready: &Ready, options: &Options) -> Result<Links, Problem> {
-        let back = back.connect(SocketAddr::new(way.server, ready.port), options)?;
+    fn connect(&self, back: UdpPort, way: &Way, ready: &Ready, target: RateTarget) -> Result<Links, Problem> {
+        let options = sending(target.path);
+        let link = |socket| datagrams(socket, options.waiting, target.batch, target.size);
+        let back = back.connect(SocketAddr::new(way.server, ready.port), &options)?;
         let group = match (ready.group, way.client) {
             (Some(group), IpAddr::V4(interface)) => {
                 let port = UdpPort::bind(SocketAddr::new(IpAddr::V4(interface), 0))?;
-                let socket = port.connect_group(group, interface, self.ends.is_one_namespace(), options)?;
-                Some(Box::new(DatagramLink::new(socket)) as Box<dyn Link>)
+                let socket = port.connect_group(group, interface, self.ends.is_one_namespace(), &options)?;
+                Some(link(socket))
             }
             _ => None,
         };
-        Ok((Box::new(DatagramLink::new(back)), group))
+        Ok((link(back), group))
     }
 
     /// Streams, and ends the slice on the peer's side.
@@ -197,7 +196,9 @@ struct Stream<'a> {
     clock: &'a Clock,
     interval_ticks: f64,
     reflect_every: u64,
+    batch: u64,
     flushing: Flushing,
+    flushed_at_most: u32,
     unflushed: u32,
     message: Vec<u8>,
     buffer: Vec<u8>,
@@ -222,8 +223,8 @@ enum Flushing {
     WhenNothingIsDue,
 }
 
-/// The most messages that are flushed together.
-const BATCH: u32 = 64;
+/// The most messages that are flushed together, where batches of one are due.
+const FLUSHED_AT_MOST: u32 = 64;
 
 impl<'a> Stream<'a> {
     fn new(back: Box<dyn Link>, group: Option<Box<dyn Link>>, clock: &'a Clock, target: RateTarget) -> Self {
@@ -233,8 +234,10 @@ impl<'a> Stream<'a> {
             clock,
             interval_ticks: clock.ticks(Duration::from_secs(1)) as f64 / target.rate,
             reflect_every: target.reflect_every.max(1),
+            batch: u64::from(target.batch.max(1)),
+            flushed_at_most: if target.batch > 1 { target.batch } else { FLUSHED_AT_MOST },
             flushing: match target.path {
-                path if path.medium == Medium::Stack => Flushing::WhenNothingIsDue,
+                path if path.medium == Medium::Stack || target.batch > 1 => Flushing::WhenNothingIsDue,
                 path if path.backend == Backend::Uring => Flushing::Always,
                 _ => Flushing::Never,
             },
@@ -258,7 +261,8 @@ impl<'a> Stream<'a> {
         let start = self.clock.stop();
         let length = self.clock.ticks(duration);
         loop {
-            let due = start + (self.sequence as f64 * self.interval_ticks) as u64;
+            let first_of_batch = self.sequence - self.sequence % self.batch;
+            let due = start + (first_of_batch as f64 * self.interval_ticks) as u64;
             let now = self.wait_until(due)?;
             if due - start >= length || now - start >= length {
                 self.elapsed_ticks = (now - start).max(1);
@@ -293,7 +297,7 @@ impl<'a> Stream<'a> {
             .and_then(|()| if self.flushing == Flushing::Always { link.flush() } else { Ok(()) })
             .map_err(cannot_send)?;
         self.unflushed += u32::from(self.flushing == Flushing::WhenNothingIsDue);
-        if self.unflushed >= BATCH {
+        if self.unflushed >= self.flushed_at_most {
             self.flush()?;
         }
         if self.sequence.is_multiple_of(self.reflect_every) {
@@ -369,6 +373,11 @@ impl<'a> Stream<'a> {
             ..RateSlice::default()
         }
     }
+}
+
+/// The sender spins, whatever the path.
+fn sending(path: &Path) -> Options {
+    Options { waiting: Waiting::Spin, backend: path.backend, timeout: FAREWELL_WAIT, ..Options::default() }
 }
 
 fn cannot_send(error: std::io::Error) -> Problem {

@@ -109,7 +109,12 @@ pub struct Sink {
     pub group: Option<Ipv4Addr>,
     /// One message in this many is sent back.
     pub reflect_every: u64,
+    /// The most messages that one call receives.
+    pub batch: u32,
 }
+
+/// The most messages in a batch.
+pub const BATCH_MAX: u32 = 1024;
 
 /// A message from the peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -2,20 +2,20 @@
 
 use super::allowed::{Allowed, Streamed};
 use super::control::Control;
-use super::protocol::{Accept, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::protocol::{Accept, BATCH_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
 use crate::congestion;
 use crate::frames::{End, PORT, SIZE_MAX};
 use crate::host;
-use crate::link::{DatagramLink, Link, StreamLink};
+use crate::link::{DatagramLink, Link, StreamLink, datagrams};
 use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::transport::Transport;
 use crate::unmodified::Server;
-use sidestep_socket::datagram::UdpPort;
+use sidestep_socket::datagram::{DatagramSocket, UdpPort};
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
 use sidestep_stack::tcp::Config;
 use sidestep_sys::{Problem, cpu};
@@ -335,10 +335,13 @@ impl Session {
             None => None,
             Some(group) => Some(join(local, group, &options, &mut ready)?),
         };
+        let link = |socket| datagrams(socket, options.waiting, request.batch.min(BATCH_MAX), request.size);
+        let (mut back, mut group) = (link(back), group.take().map(link));
         self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
-        sink::run(&mut DatagramLink::new(back), group.as_mut(), request.reflect_every, watch).map(Reply::Done)
+        let group = group.as_mut().map(|group| group.as_mut() as &mut dyn Link);
+        sink::run(back.as_mut(), group, request.reflect_every, watch).map(Reply::Done)
     }
 
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
@@ -378,7 +381,7 @@ impl Session {
     }
 }
 
-fn join(local: IpAddr, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<DatagramLink, Problem> {
+fn join(local: IpAddr, group: Ipv4Addr, options: &Options, ready: &mut Ready) -> Result<DatagramSocket, Problem> {
     let IpAddr::V4(interface) = local else {
         return Err(Problem::usage(format!("cannot join {group}"), "the ends talk IPv6").next("use an IPv4 address"));
     };
@@ -386,7 +389,7 @@ fn join(local: IpAddr, group: Ipv4Addr, options: &Options, ready: &mut Ready) ->
     let number = number(&port)?;
     ready.group = Some(SocketAddrV4::new(group, number));
     ready.receive_buffer = port.receive_buffer();
-    port.receiver(options).map(DatagramLink::new)
+    port.receiver(options)
 }
 
 fn options(path: &Path) -> Options {

@@ -4,7 +4,7 @@ use super::protocol::Done;
 use super::sequence::Sequence;
 use super::watch::Watch;
 use crate::cpu_time::SpentSince;
-use crate::link::{DatagramLink, Link};
+use crate::link::Link;
 use crate::message::Header;
 use sidestep_socket::stream::is_retry;
 use sidestep_sys::{Problem, cpu};
@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 /// goes back over `back`.
 pub(super) fn run(
     back: &mut dyn Link,
-    mut group: Option<&mut DatagramLink>,
+    mut group: Option<&mut dyn Link>,
     reflect_every: u64,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {

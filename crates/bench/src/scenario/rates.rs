@@ -9,6 +9,7 @@ use crate::path::{Medium, Path};
 use crate::stats::Accumulator;
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
+use sidestep_socket::stream::{Backend, Waiting};
 use sidestep_sys::Problem;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
@@ -36,6 +37,8 @@ pub struct Rates {
     pub duration: Duration,
     /// One message in so many comes back; chosen by rate if none.
     pub reflect_every: Option<u64>,
+    /// Messages that are due at the same time: the kernel's paths send and receive them by sendmmsg(2) and recvmmsg(2).
+    pub batch: u32,
     /// The group, for multicast.
     pub group: Ipv4Addr,
 }
@@ -84,8 +87,9 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
     let mut climbers = Vec::new();
     for &transport in &rates.transports {
         for &path in &rates.paths {
-            let refused =
-                refusal(path).map(str::to_owned).or_else(|| fit::refusal(bench.ends(), path, transport, rates.size));
+            let refused = refusal(path, rates.batch)
+                .map(str::to_owned)
+                .or_else(|| fit::refusal(bench.ends(), path, transport, rates.size));
             let note = fit::fragments(bench.ends(), transport, rates.size);
             match refused {
                 None => climbers.push(Climber { path, transport, note, keeps_up: true }),
@@ -96,8 +100,10 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
     climbers
 }
 
-fn refusal(path: &Path) -> Option<&'static str> {
+fn refusal(path: &Path, batch: u32) -> Option<&'static str> {
+    let calls_socket = path.backend == Backend::Kernel && path.waiting != Waiting::Epoll;
     match path.medium {
+        Medium::Inet if batch > 1 && !calls_socket => Some("batches are of sendmmsg(2) and recvmmsg(2) here"),
         Medium::Inet if path.pinned => None,
         Medium::Stack => None,
         Medium::Inet => Some("the sender keeps its schedule by spinning on a CPU of its own; choose a pinned path"),
@@ -168,6 +174,7 @@ fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Resu
         rate,
         group: (climber.transport == Transport::Multicast).then_some(rates.group),
         reflect_every: reflect_every(rates, rate),
+        batch: rates.batch,
     };
     bench.rate(target, rates.duration / 2)
 }
@@ -223,6 +230,7 @@ impl Tally {
             rate: Some(RateDetail {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: reflect_every(rates, rate),
+                batch: rates.batch,
                 from_actual_send: self.from_actual.distribution(1.0),
                 send_lateness: self.lateness.distribution(1.0),
                 ..self.detail

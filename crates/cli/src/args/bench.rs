@@ -204,6 +204,9 @@ pub(crate) struct Rates {
     /// Reflect one message in N [default: about 5000 per second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) reflect_every: Option<u64>,
+    /// Messages that are due at the same time and leave together: by sendmmsg and recvmmsg, or one flush past the kernel
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) batch: u32,
     /// The multicast group
     #[arg(long, default_value = "239.192.74.11", value_name = "ADDRESS")]
     pub(crate) group: Ipv4Addr,

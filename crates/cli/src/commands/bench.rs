@@ -84,6 +84,7 @@ fn rates(args: Rates) -> Result<u8, Problem> {
         rates: args.rates.0,
         duration: args.duration,
         reflect_every: args.reflect_every,
+        batch: args.batch,
         group: args.group,
     };
     measure(&args.place, &[Scenario::Rates(sweep)], &outputs)

@@ -56,6 +56,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         rates: RATES.into(),
         duration: Duration::from_millis(400),
         reflect_every: None,
+        batch: 1,
         group: GROUP,
     };
     let ladder = Duration::from_millis(1000);

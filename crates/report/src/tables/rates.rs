@@ -11,8 +11,10 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
     let mut lines = Vec::new();
     for group in view::by_curve(rows) {
         let first = group.rows[0];
+        let batch = first.rate.as_ref().map_or(1, |rate| rate.batch);
+        let batches = if batch > 1 { format!(", batches of {batch}") } else { String::new() };
         lines.push(Line::Heading(format!(
-            "{}, {}, {}",
+            "{}, {}{batches}, {}",
             group.heading,
             number::bytes(first.size),
             words::measure(&first.measure)
