@@ -62,7 +62,7 @@ fn choices(random: &mut Rng, before: Choices) -> Choices {
         segment_bytes_max: if random.bool() { 0 } else { random.u16(88..2000) },
         send_buffer_bytes: random.u32(1..100_000),
         receive_buffer_bytes: random.u32(1..100_000),
-        congestion: if random.bool() { Congestion::Reno } else { Congestion::Cubic },
+        congestion: [Congestion::Reno, Congestion::Cubic, Congestion::Bbr][random.usize(..3)],
         ..before
     }
 }

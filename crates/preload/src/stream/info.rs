@@ -128,7 +128,8 @@ impl Info {
         };
         self.snd_cwnd = facts.congestion_window / mss;
         self.reordering = REORDERING;
-        self.max_pacing_rate = u64::MAX;
+        // Without pacing Linux tells "no limit", too.
+        (self.pacing_rate, self.max_pacing_rate) = (facts.pacing_rate.unwrap_or(u64::MAX), u64::MAX);
         self.notsent_bytes = facts.unsent;
         self.snd_wnd = facts.send_window;
     }

@@ -80,7 +80,7 @@ settings! {
     slow_start_after_idle: bool = true, 0, 1;
     #[doc = "The initial congestion window, in segments (RFC 6928)."]
     initial_window_segments: u32 = 10, 1, 1000;
-    #[doc = "Congestion control of new connections: reno or cubic."]
+    #[doc = "Congestion control of new connections: reno, cubic or bbr."]
     congestion: Congestion = Congestion::Cubic, 0, 0;
     #[doc = "Bytes of a connection that may wait to be sent and acknowledged."]
     send_buffer_bytes: u32 = 4 << 20, 4096, BUFFER;

@@ -30,6 +30,8 @@ pub struct Facts {
     pub slow_start_threshold: u32,
     /// The name of the congestion control.
     pub congestion: &'static str,
+    /// The rate at which segments leave, bytes/s; `None`: as the windows allow.
+    pub pacing_rate: Option<u64>,
     /// A loss is being recovered from.
     pub is_recovering: bool,
     /// Bytes sent and not known to have arrived or to be lost.
@@ -94,6 +96,7 @@ impl Facts {
             congestion_window: congestion.window_bytes(),
             slow_start_threshold: congestion.threshold_bytes(),
             congestion: congestion.kind().name(),
+            pacing_rate: congestion.pacing_rate(),
             is_recovering: recovery.phase != Phase::Open,
             in_flight: recovery.pipe(connection.payload_bytes()),
             lost_segments: recovery.board.lost(),

@@ -61,7 +61,7 @@
 //! | 3.7.1, 3.7.4 | segment size; Nagle's algorithm, cork | `tcb/mss.rs`, `tcb/send.rs` |
 //! | 3.7.2, 3.9.2.2 | path MTU, other ICMP errors | `icmp/` |
 //! | 3.8.1 | round trip, retransmission timeout | `timers/{rto,retransmission}.rs` |
-//! | 3.8.2 | congestion control | `congestion/` |
+//! | 3.8.2 | congestion control; pacing | `congestion/`, `transmit/pacing.rs` |
 //! | 3.8.2 | SACK scoreboard, RACK, TLP, recovery, PRR | `loss_recovery/` |
 //! | 3.8.3 | R2, user timeout; keep-alive (3.8.4) | `timers/{user_timeout,keepalive}.rs` |
 //! | 3.8.6 | windows; zero-window probes (3.8.6.1) | `tcb/{send,receive}.rs`, `timers/persist.rs` |

@@ -12,6 +12,8 @@ pub enum Congestion {
     /// RFC 9438.
     #[default]
     Cubic,
+    /// BBR version 3, draft-ietf-ccwg-bbr-04: a model of the path, with pacing.
+    Bbr,
 }
 
 impl Congestion {
@@ -20,6 +22,7 @@ impl Congestion {
         match name {
             "reno" => Some(Self::Reno),
             "cubic" => Some(Self::Cubic),
+            "bbr" => Some(Self::Bbr),
             _ => None,
         }
     }
@@ -29,6 +32,7 @@ impl Congestion {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
         }
     }
 }

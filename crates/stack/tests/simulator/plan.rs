@@ -120,7 +120,7 @@ fn config(dice: &mut Dice<'_>) -> Config {
         burst_gap_us: dice.one_of(&[0, 0, 4, 100]),
         tail_probe: dice.percent(75),
         slow_start_after_idle: dice.percent(50),
-        congestion: if dice.percent(50) { Congestion::Reno } else { Congestion::Cubic },
+        congestion: dice.one_of(&[Congestion::Reno, Congestion::Cubic, Congestion::Bbr]),
         initial_window_segments: dice.one_of(&[1, 2, 3, 10, 10, 40]),
         send_buffer_bytes: buffer(dice),
         receive_buffer_bytes,

@@ -15,6 +15,8 @@ pub(crate) struct Delivery {
     /// The time at which the oldest segment was sent that was sent once: the start of an RTT sample.
     pub(crate) rtt_from: Option<Instant>,
     pub(crate) has_retransmitted: bool,
+    /// The last sent of the segments that arrived.
+    pub(crate) newest: Option<Sent>,
     pub(crate) in_flight_before: u32,
     /// It reports a duplicate.
     pub(crate) has_dsack: bool,
@@ -31,6 +33,7 @@ impl Delivery {
             newly_acked: ack.since(connection.snd.una()),
             delivered: 0,
             rtt_from: None,
+            newest: None,
             has_retransmitted: false,
             in_flight_before: connection.recovery.pipe(connection.payload_bytes()),
             has_dsack: false,
@@ -41,6 +44,10 @@ impl Delivery {
     #[inline]
     pub(crate) fn add(&mut self, segment: &Sent) {
         self.delivered += segment.bytes();
+        let key = |sent: &Sent| (sent.sent_at, sent.end.since(segment.start).cast_signed());
+        if self.newest.as_ref().is_none_or(|newest| key(newest) < key(segment)) {
+            self.newest = Some(*segment);
+        }
         if segment.resent {
             self.has_retransmitted = true;
         } else if self.rtt_from.is_none_or(|since| segment.sent_at < since) {

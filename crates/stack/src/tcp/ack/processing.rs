@@ -37,6 +37,7 @@ impl Connection {
     /// Detects losses, changes the phase of recovery, and restarts timers.
     #[inline]
     pub(crate) fn respond_to_ack(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
+        self.note_delivery(cx.now, delivery);
         let lost = self.detect_losses(cx, delivery);
         self.update_phase(cx, delivery, lost);
         self.restart_timers(cx, delivery);
@@ -88,6 +89,7 @@ impl Connection {
         if let Some((oldest, newest)) = self.recovery.board.acknowledge_plain(delivery.ack) {
             delivery.delivered = newest.end.since(oldest.start);
             delivery.rtt_from = Some(oldest.sent_at);
+            delivery.newest = Some(newest);
             self.recovery.rack.delivered_in_order(&newest, cx.now);
         }
         self.snd.acknowledge(delivery.ack);

@@ -1,9 +1,17 @@
 //! Congestion control: one trait, and its implementations.
+//!
+//! Reno and CUBIC decide about a window. BBR is a model of the path as well: it looks at each segment that leaves, arrives or is lost
+//! (`model.rs`), and has segments leave at a rate (`transmit/pacing.rs`).
 
+mod bbr;
 mod cubic;
+pub(crate) mod delivery_rate;
+mod model;
+mod pacer;
 mod reno;
 mod usage;
 
+pub(crate) use bbr::Bbr;
 pub use cubic::Cubic;
 pub use reno::Reno;
 pub(crate) use usage::Usage;
@@ -49,6 +57,8 @@ pub trait CongestionControl {
 pub(crate) enum Controller {
     Reno(Reno),
     Cubic(Cubic),
+    /// Apart: it is as large as all the rest of a connection's congestion control and loss recovery.
+    Bbr(Box<Bbr>),
 }
 
 impl Controller {
@@ -57,6 +67,7 @@ impl Controller {
         match kind {
             Congestion::Reno => Self::Reno(Reno::new(segment_bytes, window)),
             Congestion::Cubic => Self::Cubic(Cubic::new(segment_bytes, window)),
+            Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(segment_bytes, window))),
         }
     }
 
@@ -64,6 +75,56 @@ impl Controller {
         match self {
             Self::Reno(_) => Congestion::Reno,
             Self::Cubic(_) => Congestion::Cubic,
+            Self::Bbr(_) => Congestion::Bbr,
+        }
+    }
+
+    /// The model of the path, if it is one that has a model.
+    #[inline]
+    pub(crate) fn model(&mut self) -> Option<&mut Bbr> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr),
+            Self::Reno(_) | Self::Cubic(_) => None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_model(&self) -> bool {
+        matches!(self, Self::Bbr(_))
+    }
+
+    /// The time at which the next burst may leave; `None`: a segment may leave now.
+    #[inline]
+    pub(crate) fn departure(&self, now: Instant) -> Option<Instant> {
+        match self {
+            Self::Bbr(bbr) if !bbr.allows_departure(now) => Some(bbr.next_departure()),
+            _ => None,
+        }
+    }
+
+    /// The rate at which segments leave, bytes/s; `None`: as the window allows.
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr.pacing_rate()),
+            Self::Reno(_) | Self::Cubic(_) => None,
+        }
+    }
+
+    /// The state before a recovery. A model keeps its own, so that nothing is allocated.
+    pub(crate) fn saved(&self) -> Option<Self> {
+        (!self.has_model()).then(|| self.clone())
+    }
+
+    /// The recovery before which `saved` was taken was a mistake.
+    pub(crate) fn undo(&mut self, saved: Option<&Self>) {
+        match saved {
+            Some(saved) if saved.window_bytes() > self.window_bytes() => *self = saved.clone(),
+            Some(_) => {}
+            None => {
+                if let Some(model) = self.model() {
+                    model.undo();
+                }
+            }
         }
     }
 }
@@ -79,6 +140,7 @@ macro_rules! each {
         match $self {
             Controller::Reno($inner) => $call,
             Controller::Cubic($inner) => $call,
+            Controller::Bbr($inner) => $call,
         }
     };
 }

@@ -25,7 +25,8 @@ impl Connection {
             // Nothing unsent stands before them.
             && send.buffer().len() == in_flight as usize
             && count as u32 <= send.usable()
-            && (in_flight == 0 || in_flight + count as u32 <= self.congestion.window_bytes())
+            && (in_flight == 0
+                || in_flight + count as u32 <= self.congestion.window_bytes() && self.congestion.departure(cx.now).is_none())
             && !self.options.cork
             && (self.options.nodelay || count as u32 == full || !send.has_small_in_flight())
             && recovery.board.len() < cx.config.in_flight_segments_max as usize

@@ -9,7 +9,7 @@ pub(crate) mod scoreboard;
 pub(crate) mod tail_probe;
 mod tlp;
 
-use crate::tcp::congestion::{CongestionControl, Controller};
+use crate::tcp::congestion::Controller;
 use crate::tcp::loss_recovery::prr::Prr;
 use crate::tcp::loss_recovery::rack::Rack;
 use crate::tcp::loss_recovery::scoreboard::Scoreboard;
@@ -32,7 +32,7 @@ pub(crate) enum Phase {
 
 /// The state to undo a recovery.
 pub(crate) struct Undo {
-    before: Controller,
+    before: Option<Controller>,
     /// Segments sent again for which no duplicate was reported yet.
     pub(crate) unproven: u32,
 }
@@ -73,7 +73,7 @@ impl Recovery {
     /// Saves the state to undo the recovery.
     pub(crate) fn save_undo(&mut self, before: &Controller) {
         if self.phase == Phase::Open {
-            self.undo = Some(Undo { before: before.clone(), unproven: 0 });
+            self.undo = Some(Undo { before: before.saved(), unproven: 0 });
         }
     }
 
@@ -95,9 +95,7 @@ impl Recovery {
         if undo.unproven > 0 {
             return false;
         }
-        if undo.before.window_bytes() > congestion.window_bytes() {
-            *congestion = undo.before.clone();
-        }
+        congestion.undo(undo.before.as_ref());
         self.undo = None;
         self.phase = Phase::Open;
         self.board.clear_lost();

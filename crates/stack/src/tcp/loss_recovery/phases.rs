@@ -12,9 +12,15 @@ impl Connection {
     pub(crate) fn update_phase(&mut self, cx: &mut Context<'_>, delivery: &Delivery, lost: u32) {
         if self.recovery.phase != Phase::Open && delivery.ack.is_at_or_after(self.recovery.point) {
             self.recovery.end_recovery();
+            if let Some(model) = self.congestion.model() {
+                model.on_recovered();
+            }
         }
         if lost > 0 && self.recovery.phase == Phase::Open {
             self.enter_fast_recovery(cx);
+        }
+        if self.update_model(cx.now, delivery, lost) {
+            return;
         }
         if self.recovery.phase == Phase::Fast {
             self.update_prr(delivery, lost);
@@ -41,6 +47,9 @@ impl Connection {
         let flight = self.snd.nxt().since(self.snd.una());
         self.recovery.save_undo(&self.congestion);
         self.congestion.on_timeout(cx.now, flight, first);
+        if let Some(model) = self.congestion.model() {
+            model.on_all_lost(self.recovery.board.in_flight_bytes());
+        }
         self.recovery.phase = Phase::Timeout;
         self.recovery.point = self.snd.nxt();
         self.recovery.duplicate_acks = 0;

@@ -100,13 +100,14 @@ impl Rack {
         (rtt.minimum_ns() * quarters / 4).min(rtt.srtt_ns().unwrap_or(0))
     }
 
-    /// Marks what is lost (step 5). Gives how many segments are, and when to look again for those that only may be.
+    /// Marks what is lost (step 5), and tells `found_lost` each segment of it. Gives how many segments are, and when to look again for those that only may be.
     pub(crate) fn detect(
         &self,
         board: &mut Scoreboard,
         now: Instant,
         rtt: &Rtt,
         recovering: bool,
+        mut found_lost: impl FnMut(&Sent),
     ) -> (u32, Option<Instant>) {
         let Some(newest) = self.newest else { return (0, None) };
         let (before, mut again) = (board.lost(), None::<Instant>);
@@ -126,6 +127,7 @@ impl Rack {
             let deadline = segment.sent_at.after_ns(allowed_ns);
             if deadline <= now {
                 board.mark_lost(index);
+                found_lost(&segment);
             } else {
                 again = Some(again.map_or(deadline, |found| found.max(deadline)));
             }
@@ -176,7 +178,7 @@ mod tests {
     fn three_duplicates_lose_a_hole_at_once() {
         let (mut rack, mut board, rtt) = sent();
         sack(&mut rack, &mut board, &rtt, (10, 40), ns(103));
-        assert_eq!(rack.detect(&mut board, ns(103), &rtt, false), (1, None));
+        assert_eq!(rack.detect(&mut board, ns(103), &rtt, false, |_| ()), (1, None));
         assert_eq!(board.next_lost(), Some(0));
     }
 
@@ -185,9 +187,9 @@ mod tests {
     fn fewer_wait_for_the_window() {
         let (mut rack, mut board, rtt) = sent();
         sack(&mut rack, &mut board, &rtt, (10, 20), ns(101));
-        let (lost, again) = rack.detect(&mut board, ns(101), &rtt, false);
+        let (lost, again) = rack.detect(&mut board, ns(101), &rtt, false, |_| ());
         assert_eq!((lost, again), (0, Some(ns(RTT + RTT / 4))));
-        assert_eq!(rack.detect(&mut board, ns(RTT + RTT / 4), &rtt, false).0, 1);
+        assert_eq!(rack.detect(&mut board, ns(RTT + RTT / 4), &rtt, false, |_| ()).0, 1);
         assert_eq!(board.lost(), 1, "what was sent later than all that has arrived may still come");
     }
 
@@ -199,7 +201,7 @@ mod tests {
         sack(&mut rack, &mut board, &rtt, (10, 20), ns(104));
         assert!(rack.reordering_seen);
         sack(&mut rack, &mut board, &rtt, (20, 30), ns(104));
-        assert_eq!(rack.detect(&mut board, ns(104), &rtt, false).0, 0);
+        assert_eq!(rack.detect(&mut board, ns(104), &rtt, false, |_| ()).0, 0);
         assert_eq!(rack.window_ns(&board, &rtt, true), 25);
         rack.note_duplicate(at(0), at(50));
         rack.note_duplicate(at(10), at(50));
@@ -214,6 +216,6 @@ mod tests {
         let (mut rack, mut board, rtt) = sent();
         board.retransmit(0, ns(90));
         board.acknowledge(at(10), |segment| rack.delivered(segment, ns(100), &rtt));
-        assert_eq!(rack.detect(&mut board, ns(1000), &rtt, false), (0, None));
+        assert_eq!(rack.detect(&mut board, ns(1000), &rtt, false, |_| ()), (0, None));
     }
 }

@@ -1,6 +1,7 @@
 //! The scoreboard: each segment in flight, when it was sent, and whether it is sacked, lost or retransmitted (RFC 2018, RFC 6675,
 //! RFC 8985 section 5).
 
+use crate::tcp::congestion::delivery_rate::Stamp;
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::{SackBlock, SequenceNumber};
 use std::collections::VecDeque;
@@ -17,6 +18,8 @@ pub(crate) struct Sent {
     pub(crate) lost: bool,
     /// Sent more than once.
     pub(crate) resent: bool,
+    /// What the congestion control wants to know of the time at which it was sent last.
+    pub(crate) stamp: Stamp,
 }
 
 impl Sent {
@@ -106,7 +109,22 @@ impl Scoreboard {
     #[inline]
     pub(crate) fn push(&mut self, start: SequenceNumber, end: SequenceNumber, sent_at: Instant) {
         self.in_flight_bytes += end.since(start);
-        self.sent.push_back(Sent { start, end, sent_at, sacked: false, lost: false, resent: false });
+        self.sent.push_back(Sent {
+            start,
+            end,
+            sent_at,
+            sacked: false,
+            lost: false,
+            resent: false,
+            stamp: Stamp::default(),
+        });
+    }
+
+    /// Keeps `stamp` with the segment at `index`.
+    pub(crate) fn set_stamp(&mut self, index: usize, stamp: Stamp) {
+        if let Some(record) = self.sent.get_mut(index) {
+            record.stamp = stamp;
+        }
     }
 
     fn account(&mut self, record: &Sent, enters: bool) {
@@ -285,6 +303,12 @@ mod tests {
         assert_eq!((board.in_flight_bytes(), board.lost(), board.resent_in_flight()), (30, 0, 1));
         board.acknowledge(at(45), |_| ());
         assert_eq!((board.in_flight_bytes(), board.sacked(), board.len()), (5, 0, 1));
+    }
+
+    /// `Config::in_flight_segments_max` tells it.
+    #[test]
+    fn a_segment_in_flight_takes_48_bytes() {
+        assert_eq!(size_of::<Sent>(), 48);
     }
 
     #[test]

@@ -22,11 +22,13 @@ pub(crate) enum Timer {
     Close,
     /// A corked part of a segment leaves.
     Cork,
+    /// Segments leave that had to wait for the pacing rate.
+    Pacing,
 }
 
 impl Timer {
     /// In the order in which they are served if they are due together: the probe comes in place of the timeout.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::TailProbe,
         Self::Retransmit,
         Self::Reorder,
@@ -35,6 +37,7 @@ impl Timer {
         Self::KeepAlive,
         Self::Close,
         Self::Cork,
+        Self::Pacing,
     ];
 }
 

@@ -17,6 +17,8 @@ impl Connection {
             // FIN-WAIT-2 of a connection that nobody holds, or TIME-WAIT of one that is held.
             Timer::Close => self.end(),
             Timer::Cork => self.snd.expire_cork(),
+            // What may leave leaves at the end of the step.
+            Timer::Pacing => {}
         }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod emit;
 mod new_data;
 pub(crate) mod output;
+mod pacing;
 mod retransmit;
 pub(crate) mod template;
 
@@ -23,7 +24,9 @@ impl Connection {
         if self.state == State::Closed || self.state == State::TimeWait && self.ack.need() == Need::None {
             return true;
         }
-        if !self.transmit_data(cx) {
+        let has_room = self.transmit_data(cx);
+        self.arm_pacing(cx.now);
+        if !has_room {
             self.arm_for_full_sink(cx);
             return false;
         }
@@ -86,11 +89,12 @@ impl Connection {
         self.send_new(cx)
     }
 
-    /// The bytes that the congestion window leaves.
+    /// The bytes that the congestion window leaves; none before the time of the next departure.
     #[inline]
-    pub(crate) fn congestion_room(&self) -> u32 {
+    pub(crate) fn congestion_room(&self, now: Instant) -> u32 {
         match self.recovery.phase {
-            Phase::Fast => self.recovery.prr.budget(),
+            _ if self.congestion.departure(now).is_some() => 0,
+            Phase::Fast if !self.congestion.has_model() => self.recovery.prr.budget(),
             _ => {
                 let pipe = self.recovery.pipe(self.payload_bytes());
                 self.congestion.window_bytes().saturating_sub(pipe)

@@ -19,7 +19,7 @@ impl Connection {
             if self.recovery.board.len() >= cx.config.in_flight_segments_max as usize {
                 break Hold::Congestion;
             }
-            let limits = self.limits();
+            let limits = self.limits(cx.now);
             match self.snd.next_segment(&limits) {
                 Err(hold) => break hold,
                 Ok((bytes, finish)) => {
@@ -37,10 +37,10 @@ impl Connection {
     }
 
     #[inline]
-    fn limits(&self) -> Limits {
+    fn limits(&self, now: Instant) -> Limits {
         Limits {
             payload_bytes: self.data_payload_bytes(),
-            room_bytes: self.congestion_room(),
+            room_bytes: self.congestion_room(now),
             nodelay: self.options.nodelay,
             cork: self.snd.is_corked(self.options.cork),
         }
@@ -88,6 +88,7 @@ impl Connection {
         let start = self.snd.nxt();
         self.snd.sent(bytes, finish, payload_max);
         self.recovery.board.push(start, self.snd.nxt(), cx.now);
+        self.note_departure(self.recovery.board.len() - 1, cx.now);
         self.statistics.bytes_out += u64::from(bytes);
         if bytes < payload_max {
             self.deadlines.cancel(Timer::Cork);

@@ -14,7 +14,7 @@ impl Connection {
             self.recovery.board.split(index, self.data_payload_bytes());
             let Some(record) = self.recovery.board.at(index) else { return true };
             let in_flight = self.recovery.pipe(self.payload_bytes());
-            if record.bytes() > self.congestion_room() && in_flight > 0 {
+            if record.bytes() > self.congestion_room(cx.now) && in_flight > 0 {
                 return true;
             }
             if self.retransmit(cx, index, u32::MAX).is_err() {
@@ -37,6 +37,7 @@ impl Connection {
         cx.counters.count(Counter::Retransmitted);
         self.statistics.retransmitted += 1;
         self.recovery.resent(index, cx.now);
+        self.note_departure(index, cx.now);
         if self.recovery.phase == Phase::Fast {
             self.recovery.prr.sent(record.bytes());
         }
