@@ -6,7 +6,7 @@
 mod bottleneck;
 
 use bottleneck::{Load, MS, Net, Path, SECOND};
-use sidestep_stack::tcp::{Config, Congestion};
+use sidestep_stack::tcp::{Config, Congestion, Options};
 
 /// 200 Mbit/s, with what chance does to it.
 const PATHS: [(&str, Path); 6] = [
@@ -31,7 +31,7 @@ fn bbr_fills_the_path_though_it_loses_some() {
     for (number, (name, path)) in PATHS.into_iter().enumerate() {
         let (bbr, cubic) = (share(path, Congestion::Bbr, 1), share(path, Congestion::Cubic, 1));
         println!("{name}: bbr {bbr} %, cubic {cubic} %");
-        let wanted = [95, 95, 92, 29, 95, 90][number];
+        let wanted = [95, 95, 92, 90, 95, 90][number];
         assert!(bbr >= wanted, "{name}: {bbr} % of the path");
         assert!(number == 0 || number > 3 || bbr > cubic, "{name}: {bbr} %, cubic {cubic} %");
     }
@@ -100,6 +100,40 @@ fn two_streams_share() {
         let sum = rates.iter().sum::<u64>();
         assert!(sum > path.payload_rate() * 9 / 10, "{rates:?}");
         assert!(rates.iter().all(|rate| *rate > sum / 5), "{rates:?} with a queue of {}", path.queue_bytes);
+    }
+}
+
+/// BBR beside CUBIC: neither starves the other, with a queue of one round trip, and one of fifteen.
+#[test]
+fn cubic_beside_bbr_goes_on() {
+    for queue_bytes in [100_000, 1_500_000] {
+        let path = Path { queue_bytes, ..Path::USUAL };
+        let mut net = Net::over(path, Congestion::Bbr, 1);
+        net.open_usual(Load::Bulk);
+        let options = Options { congestion: Congestion::Cubic, ..net.hosts[0].config().options() };
+        net.open(options, Load::Bulk);
+        net.run(5 * SECOND);
+        let shares: Vec<u64> = net.run(30 * SECOND).iter().map(|bytes| bytes * 10 / 3 / path.payload_rate()).collect();
+        println!("a queue of {queue_bytes} bytes: bbr {} %, cubic {} %", shares[0], shares[1]);
+        assert!(shares.iter().sum::<u64>() >= 90 && shares.iter().all(|share| *share >= 5), "{shares:?}");
+    }
+}
+
+/// Where there is hardly a queue, what does not fit is lost unseen by the round trip: it is still little.
+#[test]
+fn a_path_without_a_queue_is_not_flooded() {
+    // Two packets, which are fewer than leave at once; a third of a burst; a burst; two.
+    for (queue_bytes, lost_max) in [(3_000, 8), (8_000, 9), (25_000, 8), (50_000, 1)] {
+        let path = Path { queue_bytes, ..Path::USUAL };
+        let mut net = Net::over(path, Congestion::Bbr, 1);
+        net.open_usual(Load::Bulk);
+        net.run(SECOND);
+        let before = net.hosts[0].facts(net.flows[0].id).unwrap();
+        let share = net.rate(20 * SECOND) * 100 / path.payload_rate();
+        let after = net.hosts[0].facts(net.flows[0].id).unwrap();
+        let (again, all) = (after.retransmitted - before.retransmitted, after.segments_out - before.segments_out);
+        println!("a queue of {queue_bytes} bytes: {share} %, {again} of {all} segments again");
+        assert!(share >= 90 && again * 100 <= all * lost_max, "{queue_bytes}: {share} %, {again} of {all}");
     }
 }
 

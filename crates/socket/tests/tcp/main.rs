@@ -9,6 +9,7 @@ mod support;
 mod roles;
 
 mod alone;
+mod congestion;
 mod control;
 mod endings;
 mod hand_over_answers;

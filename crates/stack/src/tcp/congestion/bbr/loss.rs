@@ -7,6 +7,10 @@ use crate::tcp::time::Instant;
 
 /// BBRStartupFullLossCnt: ACKs with losses within a round.
 const FULL_LOSS_COUNT: u8 = 6;
+/// A round trip that is longer than the least one by an eighth has met a queue. In ProbeBW_UP it is longer by up to a quarter.
+const QUEUE_PART: u64 = 8;
+/// A loss beyond this is none of chance, whatever the round trip: where there is hardly a queue, it cannot tell.
+const LOSS_ALWAYS_PERCENT: u64 = 10;
 
 /// What losses have told.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub(super) struct LossModel {
     in_round: bool,
     /// ACKs with losses in this round.
     pub(super) events_in_round: u8,
+    /// The least round trip of this round, ns: with a queue on the path all of them are longer.
+    rtt_in_round_ns: u64,
     undo: Undo,
 }
 
@@ -52,6 +58,7 @@ impl Default for LossModel {
             round_start: false,
             in_round: false,
             events_in_round: 0,
+            rtt_in_round_ns: u64::MAX,
             undo,
         }
     }
@@ -90,9 +97,13 @@ impl Bbr {
         u64::from(sample.lost) * 100 > u64::from(sample.tx_in_flight) * LOSS_THRESH_PERCENT
     }
 
-    /// Returns whether the loss of a round is no chance: more than two percent, by six ACKs.
+    /// Returns whether the loss of a round is no chance: more than two percent, by six ACKs, and a queue on the path; or so much
+    /// that it needs no queue.
     pub(super) fn is_round_of_high_loss(&self, sample: &Sample) -> bool {
-        self.loss.events_in_round >= FULL_LOSS_COUNT && Self::is_inflight_too_high(sample)
+        let is_queued = self.loss.rtt_in_round_ns > self.min_rtt_ns.saturating_add(self.min_rtt_ns / QUEUE_PART);
+        let is_very_high = u64::from(sample.lost) * 100 > u64::from(sample.tx_in_flight) * LOSS_ALWAYS_PERCENT;
+        let is_high = is_queued && Self::is_inflight_too_high(sample);
+        self.loss.events_in_round >= FULL_LOSS_COUNT && (is_high || is_very_high)
     }
 
     /// BBRHandleInflightTooHigh()
@@ -112,6 +123,7 @@ impl Bbr {
         let loss = &mut self.loss;
         loss.bw_latest = loss.bw_latest.max(sample.delivery_rate);
         loss.inflight_latest = loss.inflight_latest.max(sample.delivered);
+        loss.rtt_in_round_ns = loss.rtt_in_round_ns.min(sample.rtt_ns.unwrap_or(u64::MAX));
         loss.round_start = sample.delivered > 0 && sample.prior_delivered >= loss.round_delivered;
         if loss.round_start {
             loss.round_delivered = self.rate.delivered();
@@ -122,6 +134,7 @@ impl Bbr {
     pub(super) fn advance_latest_delivery_signals(&mut self, sample: &Sample) {
         if self.loss.round_start {
             (self.loss.bw_latest, self.loss.inflight_latest) = (sample.delivery_rate, sample.delivered);
+            self.loss.rtt_in_round_ns = sample.rtt_ns.unwrap_or(u64::MAX);
         }
     }
 
