@@ -123,7 +123,7 @@ fn cubic_beside_bbr_goes_on() {
 #[test]
 fn a_path_without_a_queue_is_not_flooded() {
     // Two packets, which are fewer than leave at once; a third of a burst; a burst; two.
-    for (queue_bytes, lost_max) in [(3_000, 8), (8_000, 9), (25_000, 8), (50_000, 1)] {
+    for (queue_bytes, lost_max) in [(3_000, 2), (8_000, 1), (25_000, 1), (50_000, 1)] {
         let path = Path { queue_bytes, ..Path::USUAL };
         let mut net = Net::over(path, Congestion::Bbr, 1);
         net.open_usual(Load::Bulk);
@@ -133,7 +133,7 @@ fn a_path_without_a_queue_is_not_flooded() {
         let after = net.hosts[0].facts(net.flows[0].id).unwrap();
         let (again, all) = (after.retransmitted - before.retransmitted, after.segments_out - before.segments_out);
         println!("a queue of {queue_bytes} bytes: {share} %, {again} of {all} segments again");
-        assert!(share >= 90 && again * 100 <= all * lost_max, "{queue_bytes}: {share} %, {again} of {all}");
+        assert!(share >= 85 && again * 100 <= all * lost_max, "{queue_bytes}: {share} %, {again} of {all}");
     }
 }
 

@@ -148,9 +148,11 @@ impl Bbr {
         in_flight <= self.inflight_with_headroom() && in_flight <= self.inflight(self.max_bw.value(), 100)
     }
 
-    /// BBRIsTimeToGoDown(), and what follows from it.
+    /// BBRIsTimeToGoDown(), and what follows from it. A probe that raises nothing, because more than two percent are lost by what is
+    /// believed to be chance, ends as well.
     fn go_down_in_time(&mut self, ack: &Ack<'_>, sample: &Sample) {
-        if ack.is_cwnd_limited && self.window >= self.loss.inflight_longterm {
+        let is_at_limit = ack.is_cwnd_limited && self.window >= self.loss.inflight_longterm;
+        if is_at_limit && !Self::is_inflight_too_high(sample) {
             self.full_bw.reset(sample.delivery_rate);
         } else if self.full_bw.now {
             self.start_probe_bw_down(ack.now);
