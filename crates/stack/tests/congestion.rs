@@ -6,7 +6,7 @@
 mod bottleneck;
 
 use bottleneck::{Load, MS, Net, Path, SECOND};
-use sidestep_stack::tcp::{Config, Congestion, Options};
+use sidestep_stack::tcp::{Config, Congestion, Counter, Options};
 
 /// 200 Mbit/s, with what chance does to it.
 const PATHS: [(&str, Path); 6] = [
@@ -134,6 +134,28 @@ fn a_path_without_a_queue_is_not_flooded() {
         let (again, all) = (after.retransmitted - before.retransmitted, after.segments_out - before.segments_out);
         println!("a queue of {queue_bytes} bytes: {share} %, {again} of {all} segments again");
         assert!(share >= 85 && again * 100 <= all * lost_max, "{queue_bytes}: {share} %, {again} of {all}");
+    }
+}
+
+/// Segments that are late are sent again in vain a few times at first; then the window of RACK is as wide as they are late (RFC 8985
+/// section 6.2). Without timestamps only reports of duplicates tell.
+#[test]
+fn late_segments_are_waited_for() {
+    for congestion in [Congestion::Bbr, Congestion::Cubic, Congestion::Reno] {
+        for (gap_ns, timestamps) in [(MS, true), (3 * MS, true), (MS, false), (3 * MS, false)] {
+            let path = Path { reorder: 200, gap_ns, ..Path::USUAL };
+            let config = Config { congestion, timestamps, ..Config::default() };
+            let mut net = Net::new(path, Path::USUAL, &config, 1);
+            net.open_usual(Load::Bulk);
+            let share = net.rate(8 * SECOND) * 100 / path.payload_rate();
+            let (facts, counters) = (net.hosts[0].facts(net.flows[0].id).unwrap(), net.hosts[0].counters());
+            let (again, all) = (facts.retransmitted, facts.segments_out);
+            let taken_back = counters.value(Counter::SpuriousRecoveries);
+            println!(
+                "{congestion:?}, late by {gap_ns} ns, timestamps {timestamps}: {share} %, {again} again, {taken_back} taken back"
+            );
+            assert!(share >= 95 && again * 1000 <= all, "{congestion:?}, {gap_ns}: {share} %, {again} of {all} again");
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Processing of the peer's ACKs (RFC 9293 section 3.10.7.4, fifth check; RFC 5681, RFC 6675, RFC 8985).
 
 use super::delivery::Delivery;
-use crate::tcp::counters::Counter;
 use crate::tcp::loss_recovery::scoreboard::Sent;
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
@@ -25,11 +24,18 @@ impl Connection {
         if was_closed && self.snd.wnd() > 0 && seg.ack == self.snd.una() {
             self.reopen(cx.now);
         }
+        let is_first_resent = self.recovery.board.first().is_some_and(|first| first.resent);
         let mut delivery = self.update_scoreboard(cx, seg);
         // Answers to window probes are none.
         let is_bare = seg.payload.is_empty() && !seg.has(Flags::FIN);
         delivery.is_duplicate = delivery.newly_acked == 0 && is_bare && !wnd_changed && self.snd.wnd() > 0;
-        self.sample_rtt(cx, &delivery);
+        self.sample_rtt(cx.now, &delivery);
+        if is_first_resent && delivery.newly_acked > 0 {
+            self.undo_on_echo(cx, seg);
+        }
+        if delivery.has_dsack {
+            self.undo_on_duplicate(cx);
+        }
         self.end_tail_probe(cx, &delivery, seg);
         self.respond_to_ack(cx, &delivery);
     }
@@ -93,23 +99,17 @@ impl Connection {
             self.recovery.rack.delivered_in_order(&newest, cx.now);
         }
         self.snd.acknowledge(delivery.ack);
-        self.sample_rtt(cx, delivery);
+        self.sample_rtt(cx.now, delivery);
     }
 
-    /// RFC 6298 section 3, RFC 8985 section 6.2 step 4, RFC 2883
+    /// RFC 6298 section 3
     #[inline]
-    fn sample_rtt(&mut self, cx: &mut Context<'_>, delivery: &Delivery) {
+    fn sample_rtt(&mut self, now: Instant, delivery: &Delivery) {
         match delivery.rtt_from {
-            Some(since) if !delivery.has_retransmitted => self.rtt.sample(cx.now, cx.now.since_ns(since)),
+            Some(since) if !delivery.has_retransmitted => self.rtt.sample(now, now.since_ns(since)),
             // With timestamps the ACK may prove to be of the retransmission: the path is alive.
             _ if delivery.newly_acked > 0 && self.negotiated.timestamps().is_some() => self.rtt.reset_backoff(),
             _ => {}
-        }
-        if delivery.has_dsack {
-            self.recovery.rack.note_duplicate(self.snd.una(), self.snd.nxt());
-            if self.recovery.undo_on_dsack(&mut self.congestion) {
-                cx.counters.count(Counter::SpuriousRecoveries);
-            }
         }
     }
 }

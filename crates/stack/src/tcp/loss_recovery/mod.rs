@@ -8,12 +8,13 @@ pub(crate) mod rack;
 pub(crate) mod scoreboard;
 pub(crate) mod tail_probe;
 mod tlp;
+mod undo;
 
-use crate::tcp::congestion::Controller;
 use crate::tcp::loss_recovery::prr::Prr;
 use crate::tcp::loss_recovery::rack::Rack;
 use crate::tcp::loss_recovery::scoreboard::Scoreboard;
 use crate::tcp::loss_recovery::tail_probe::TailProbe;
+use crate::tcp::loss_recovery::undo::Undo;
 use crate::tcp::time::Instant;
 use sidestep_wire::tcp::SequenceNumber;
 
@@ -30,13 +31,6 @@ pub(crate) enum Phase {
     Timeout,
 }
 
-/// The state to undo a recovery.
-pub(crate) struct Undo {
-    before: Option<Controller>,
-    /// Segments sent again for which no duplicate was reported yet.
-    pub(crate) unproven: u32,
-}
-
 pub(crate) struct Recovery {
     pub(crate) board: Scoreboard,
     pub(crate) rack: Rack,
@@ -48,6 +42,8 @@ pub(crate) struct Recovery {
     pub(crate) prr: Prr,
     pub(crate) tail: Option<TailProbe>,
     pub(crate) undo: Option<Undo>,
+    /// The time at which the first of the segments was sent again that are in flight or believed lost, or earlier.
+    first_resent_at: Option<Instant>,
 }
 
 impl Recovery {
@@ -61,6 +57,7 @@ impl Recovery {
             prr: Prr::default(),
             tail: None,
             undo: None,
+            first_resent_at: None,
         }
     }
 
@@ -68,38 +65,6 @@ impl Recovery {
     #[inline]
     pub(crate) fn pipe(&self, payload_bytes: u32) -> u32 {
         self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
-    }
-
-    /// Saves the state to undo the recovery.
-    pub(crate) fn save_undo(&mut self, before: &Controller) {
-        if self.phase == Phase::Open {
-            self.undo = Some(Undo { before: before.saved(), unproven: 0 });
-        }
-    }
-
-    /// A segment was sent again.
-    pub(crate) fn resent(&mut self, index: usize, now: Instant) {
-        self.board.retransmit(index, now);
-        if let Some(undo) = self.undo.as_mut().filter(|_| self.phase != Phase::Open) {
-            undo.unproven += 1;
-        }
-    }
-
-    /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake.
-    pub(crate) fn undo_on_dsack(&mut self, congestion: &mut Controller) -> bool {
-        let Some(undo) = &mut self.undo else { return false };
-        if undo.unproven == 0 {
-            return false;
-        }
-        undo.unproven -= 1;
-        if undo.unproven > 0 {
-            return false;
-        }
-        congestion.undo(undo.before.as_ref());
-        self.undo = None;
-        self.phase = Phase::Open;
-        self.board.clear_lost();
-        true
     }
 
     /// Recovery is over.

@@ -33,7 +33,7 @@ impl Connection {
     pub(crate) fn enter_fast_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::FastRecoveries);
         let flight = self.snd.nxt().since(self.snd.una());
-        self.recovery.save_undo(&self.congestion);
+        self.recovery.save_undo(&self.congestion, false);
         self.recovery.phase = Phase::Fast;
         self.recovery.point = self.snd.nxt();
         self.recovery.prr.begin(flight);
@@ -45,7 +45,7 @@ impl Connection {
         self.statistics.timeouts += 1;
         let first = self.liveness.timeouts() == 1;
         let flight = self.snd.nxt().since(self.snd.una());
-        self.recovery.save_undo(&self.congestion);
+        self.recovery.save_undo(&self.congestion, true);
         self.congestion.on_timeout(cx.now, flight, first);
         if let Some(model) = self.congestion.model() {
             model.on_all_lost(self.recovery.board.in_flight_bytes());

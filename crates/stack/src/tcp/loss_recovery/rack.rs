@@ -65,6 +65,11 @@ impl Rack {
         self.forward_now = Some(self.forward_now.map_or(segment.end, |forward| forward.later(segment.end)));
     }
 
+    /// Segments of another order were believed to be lost.
+    pub(super) fn note_reordering(&mut self) {
+        self.reordering_seen = true;
+    }
+
     /// Ends the processing of one ACK.
     #[inline]
     pub(crate) fn end_of_ack(&mut self) {

@@ -81,6 +81,11 @@ impl Scoreboard {
         self.resent_in_flight
     }
 
+    /// Returns whether a segment that was sent more than once has not arrived yet, as far as known.
+    pub(crate) fn has_resent(&self) -> bool {
+        self.resent_in_flight > 0 || self.sent.iter().any(|record| record.lost && record.resent)
+    }
+
     /// Returns whether all that is in flight was sent once, and nothing else is known of it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
