@@ -81,7 +81,8 @@ impl Connection {
     pub(crate) fn undo_on_echo(&mut self, cx: &mut Context<'_>, seg: &Seg<'_>) {
         let (first, clock) = (self.recovery.first_resent_at, self.negotiated.timestamps());
         let (Some(first), Some(clock), Some(echo)) = (first, clock, seg.options.timestamps) else { return };
-        if echo.echo.wrapping_sub(clock.value(first)).cast_signed() >= 0 {
+        // RFC 7323 section 3.2: an echo of 0 is none.
+        if echo.echo == 0 || echo.echo.wrapping_sub(clock.value(first)).cast_signed() >= 0 {
             return;
         }
         self.recovery.note_reordering();

@@ -1,0 +1,73 @@
+//! Recoveries that were a mistake and are taken back: by an ACK's echo (Eifel, RFC 3522, RFC 4015) and by reports of duplicates (RFC 2883).
+
+mod tcp_support;
+
+use sidestep_stack::tcp::{Config, Congestion, Counter};
+use sidestep_wire::tcp::{Flags, Options, SackBlock, Timestamps};
+use tcp_support::peer::{MS, Play};
+
+/// Five segments in flight, of which the first was believed to be lost and sent again after 11 ms; the clocks of both times, and the
+/// threshold before.
+fn sent_again() -> (Play, [u32; 2], u32) {
+    let timestamps = Some(Timestamps { value: 7, echo: 0 });
+    let config = Config { nodelay: true, congestion: Congestion::Reno, ..Config::default() };
+    let mut play = Play::accepted(config, Options { sack_permitted: true, timestamps, ..Options::NONE });
+    let before = play.facts().slow_start_threshold;
+    play.send(&[1; 5000]);
+    let first = play.seen();
+    play.pass(11 * MS);
+    let clock = |seen: &tcp_support::peer::Seen| seen.options.timestamps.unwrap().value;
+    let [start, end] = [first[1].seq, first[4].seq];
+    let ours = play.host_iss();
+    let mut options = echo(clock(&first[0]));
+    options.sack.push(SackBlock { start: ours + start, end: ours + end });
+    play.raw(1, 1, Flags::ACK, options, b"");
+    let again = play.seen();
+    assert_eq!((again[0].seq, play.facts().is_recovering), (1, true), "three segments behind it have arrived");
+    (play, [clock(&first[0]), clock(&again[0])], before)
+}
+
+fn echo(echo: u32) -> Options {
+    Options { timestamps: Some(Timestamps { value: 8, echo }), ..Options::NONE }
+}
+
+#[test]
+fn an_echo_of_the_first_transmission_takes_it_back() {
+    let (mut play, [first, _], before) = sent_again();
+    play.pass(MS);
+    play.raw(1, 1001, Flags::ACK, echo(first), b"");
+    let facts = play.facts();
+    assert_eq!(play.count(Counter::SpuriousRecoveries), 1);
+    assert_eq!((facts.is_recovering, facts.slow_start_threshold), (false, before));
+}
+
+#[test]
+fn an_echo_of_the_second_does_not() {
+    for which in [true, false] {
+        let (mut play, [_, second], before) = sent_again();
+        play.pass(10 * MS);
+        // An echo of 0 is none (RFC 7323 section 3.2).
+        play.raw(1, 1001, Flags::ACK, echo(if which { second } else { 0 }), b"");
+        assert_eq!(play.count(Counter::SpuriousRecoveries), 0);
+        assert!(play.facts().slow_start_threshold < before);
+    }
+}
+
+/// RFC 8985 section 6.2 step 4: once segments were seen to be late, three behind them prove nothing.
+#[test]
+fn a_mistake_makes_patient() {
+    let (mut play, [first, _], _) = sent_again();
+    play.pass(MS);
+    play.raw(1, 4001, Flags::ACK, echo(first), b"");
+    play.raw(1, 5001, Flags::ACK, echo(first), b"");
+    play.seen();
+    play.send(&[1; 5000]);
+    let sent = play.seen();
+    play.pass(10 * MS);
+    let ours = play.host_iss();
+    let mut options = echo(first);
+    options.sack.push(SackBlock { start: ours + sent[1].seq, end: ours + sent[4].seq });
+    play.raw(1, 5001, Flags::ACK, options, b"");
+    assert!(!play.facts().is_recovering, "the hole is waited for");
+    assert_eq!(play.count(Counter::FastRecoveries), 1);
+}
