@@ -5,11 +5,11 @@ use crate::per_process::PerProcess;
 use crate::signals::{DroppedInside, Inside};
 use crate::status::Samples;
 use crate::watchers::{OfSockets, Watcher, Watchers};
-use crate::{process, report, signals};
+use crate::{process, report, signals, stream};
 use rustix::event::PollFlags;
 use rustix::net::{AddressFamily, SocketType, connect, getsockname, socket};
 use sidestep_socket::shared::{Observer, SharedEngine, SocketEvent, Turns, Wait, Waker, Woken as Ended};
-use sidestep_socket::tcp::{TcpListener, TcpStream, profile};
+use sidestep_socket::tcp::{Congestion, TcpListener, TcpStream, hosts_congestion, profile};
 use sidestep_socket::{Engine, EngineOptions, Handle, Path, Reason};
 use sidestep_sys::Problem;
 use sidestep_sys::interface::{ethernet_address, names, of_address};
@@ -218,6 +218,14 @@ pub(crate) fn source_toward(remote: IpAddr) -> Option<IpAddr> {
     Some(SocketAddr::try_from(getsockname(&probe).ok()?).ok()?.ip())
 }
 
+/// Streams get what their kernel's sockets have; says what they get where the stack does not have that.
+fn follow_hosts_congestion(interface: &str, settings: &Settings) {
+    stream::follow_hosts_congestion();
+    if let Err(name) = hosts_congestion() {
+        report::say(&settings.log, &format!("{interface}: TCP past the kernel has cubic instead of the host's {name}"));
+    }
+}
+
 fn options(interface: &str, settings: &Settings) -> Result<EngineOptions, Problem> {
     let tcp = match settings.tcp.as_str() {
         name if !name.contains(['/', '.']) => profile(name)?,
@@ -226,6 +234,9 @@ fn options(interface: &str, settings: &Settings) -> Result<EngineOptions, Proble
             profile(&text.map_err(|error| Problem::usage(format!("cannot read {file}"), error))?)?
         }
     };
+    if tcp.congestion == Congestion::Host {
+        follow_hosts_congestion(interface, settings);
+    }
     let mut options = EngineOptions::on(interface);
     options.control = environment::control();
     options.queues = settings.queues.clone();

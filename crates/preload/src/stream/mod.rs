@@ -1,5 +1,6 @@
 //! A connection of TCP past the kernel: the calls on it.
 
+mod congestion;
 mod connect;
 mod data;
 mod info;
@@ -7,10 +8,11 @@ mod options;
 mod status;
 pub(crate) mod unfollowed;
 
+pub(crate) use congestion::{follow_hosts_congestion, note_congestion};
 pub(crate) use connect::Progress;
 pub(crate) use data::{Receive, Send};
 pub(crate) use info::info;
-pub(crate) use options::{low_water, note_congestion, of_twin};
+pub(crate) use options::{low_water, of_twin};
 pub(crate) use status::readiness_flags;
 
 use crate::engine::Shared;

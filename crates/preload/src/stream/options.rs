@@ -1,13 +1,13 @@
 //! Options of a connection: the program sets them on the twin, which checks them and answers for them; ours are read from it.
 
+use super::congestion;
 use libc::c_int;
 use rustix::net::sockopt;
 use sidestep_socket::tcp::Options;
 use sidestep_stack::Service;
-use sidestep_stack::tcp::{Congestion, KeepAlive};
+use sidestep_stack::tcp::KeepAlive;
 use sidestep_sys::stream_options::{self, SetBuffers};
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The value that TCP_MAXSEG has where the program has set none (TCP_MSS_DEFAULT, linux/tcp.h).
 const SEGMENT_BYTES_DEFAULT: u32 = 536;
@@ -76,7 +76,7 @@ impl Group {
                 }
             }
             Self::KeepAlive => options.keepalive = keepalive(twin).or(options.keepalive),
-            Self::Congestion => options.congestion = congestion(twin).unwrap_or(options.congestion),
+            Self::Congestion => options.congestion = congestion::of(twin).unwrap_or(options.congestion),
             Self::Service => options.service = service(twin, is_ipv6, options.service),
             Self::Sizes => follow_sizes(twin, options),
         }
@@ -125,27 +125,6 @@ fn follow_sizes(twin: BorrowedFd<'_>, options: &mut Options) {
     if let Some(bytes) = segment_bytes.and_then(|bytes| u16::try_from(bytes).ok()) {
         options.segment_bytes_max = bytes;
     }
-}
-
-/// A socket of this process may have another congestion control than the default.
-static IS_CONGESTION_CHOSEN: AtomicBool = AtomicBool::new(false);
-
-/// Sockets are asked for their congestion control from now on.
-pub(crate) fn note_congestion() {
-    IS_CONGESTION_CHOSEN.store(true, Ordering::Relaxed);
-}
-
-/// The congestion control that the program has chosen: another than that of every new socket, which the profile replaces. One that our
-/// stack does not have is replaced, too.
-fn congestion(twin: BorrowedFd<'_>) -> Option<Congestion> {
-    if !IS_CONGESTION_CHOSEN.load(Ordering::Relaxed) {
-        return None;
-    }
-    let chosen = sockopt::tcp_congestion(twin).ok()?;
-    let family = sockopt::socket_domain(twin).ok()?;
-    let new = rustix::net::socket(family, rustix::net::SocketType::STREAM, None).ok()?;
-    let is_default = sockopt::tcp_congestion(&new).is_ok_and(|default| default == chosen);
-    if is_default { None } else { Congestion::named(&chosen) }
 }
 
 /// IP_TTL and IP_TOS, or IPV6_UNICAST_HOPS and IPV6_TCLASS; a socket of IPv6 that is connected over IPv4 has the former.

@@ -3,7 +3,7 @@
 //! They are read from the socket where a connection or a listener begins, but only in a process that has set one, or was started with
 //! sockets of TCP: others make no system call for it.
 
-use super::note_congestion;
+use super::{congestion, note_congestion};
 use crate::datagram::{has_length, int, is_told_odd, remember};
 use libc::c_int;
 use sidestep_sys::stream_options::has_filter;
@@ -93,6 +93,9 @@ pub(crate) fn note_any() {
 
 /// Notes that the program has set an option of a TCP socket. Returns whether the socket is the kernel's for it.
 pub(crate) fn note(socket: BorrowedFd<'_>, option: (c_int, c_int)) -> bool {
+    if option == (TCP, libc::TCP_CONGESTION) {
+        return congestion::is_kernels(socket);
+    }
     if UNREADABLE.contains(&option) {
         remember(socket, |early| early.is_odd = true);
     } else if ![&NOT_0[..], &NOT_MINUS_1, &LONG, &FILTERS].iter().any(|list| list.contains(&option)) {
@@ -107,12 +110,13 @@ pub(crate) fn has_one(socket: BorrowedFd<'_>) -> bool {
     let is_not = |list: &[(c_int, c_int)], value| {
         list.iter().any(|(level, name)| int(socket, *level, *name).is_some_and(|is| is != value))
     };
-    IS_ANY.load(Ordering::Relaxed)
-        && (is_told_odd(socket)
-            || has_filter(socket)
-            || is_not(&NOT_0, 0)
-            || is_not(&NOT_MINUS_1, -1)
-            || LONG.iter().any(|(level, name)| has_length(socket, *level, *name)))
+    congestion::is_kernels(socket)
+        || IS_ANY.load(Ordering::Relaxed)
+            && (is_told_odd(socket)
+                || has_filter(socket)
+                || is_not(&NOT_0, 0)
+                || is_not(&NOT_MINUS_1, -1)
+                || LONG.iter().any(|(level, name)| has_length(socket, *level, *name)))
 }
 
 #[cfg(test)]

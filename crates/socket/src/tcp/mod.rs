@@ -78,7 +78,8 @@ pub use hand_over::HandOver;
 pub use lost::Lost;
 pub use passive_open::holding::Answering;
 pub use profile::profile;
-pub use sidestep_stack::tcp::{Config, Counter, Options, Readiness, Shutdown};
+pub use setup::hosts_congestion;
+pub use sidestep_stack::tcp::{Config, Congestion, Counter, Options, Readiness, Shutdown};
 pub use table::{TcpEvent, TcpListener, TcpStream};
 
 use crate::engine::Engine;

@@ -1,6 +1,7 @@
 //! The stack's settings. One table gives the fields, their defaults (as Linux), their limits, their help, and the names that
 //! `profiles/*.toml` use.
 
+use super::congestion::Controller;
 use super::options::{Congestion, KeepAlive, Options};
 use super::setting::{Field, Setting, SettingError, Value};
 use crate::Service;
@@ -80,8 +81,8 @@ settings! {
     slow_start_after_idle: bool = true, 0, 1;
     #[doc = "The initial congestion window, in segments (RFC 6928)."]
     initial_window_segments: u32 = 10, 1, 1000;
-    #[doc = "Congestion control of new connections: reno, cubic or bbr."]
-    congestion: Congestion = Congestion::Cubic, 0, 0;
+    #[doc = "Congestion control of new connections: reno, cubic, bbr, or host, as net.ipv4.tcp_congestion_control says."]
+    congestion: Congestion = Congestion::Host, 0, 0;
     #[doc = "Bytes of a connection that may wait to be sent and acknowledged."]
     send_buffer_bytes: u32 = 4 << 20, 4096, BUFFER;
     #[doc = "Bytes of a connection that may wait to be read: up to here its window grows."]
@@ -164,6 +165,12 @@ impl Config {
             keepalive_probes_max: 30,
             ..Self::default()
         }
+    }
+
+    /// The congestion control of a connection that begins with `segments` segments.
+    pub(crate) fn controller(&self, options: &Options, segment_bytes: u32, segments: u32) -> Controller {
+        let kind = if options.congestion == Congestion::Host { self.congestion } else { options.congestion };
+        Controller::new(kind, segment_bytes, segments)
     }
 
     /// The options of new connections and listeners.

@@ -14,15 +14,19 @@ pub enum Congestion {
     Cubic,
     /// BBR version 3, draft-ietf-ccwg-bbr-04: a model of the path, with pacing.
     Bbr,
+    /// As the host has it, `net.ipv4.tcp_congestion_control`: what that is finds out whoever opens the stack (`sidestep_socket`), and
+    /// writes it into its [`Config`](super::Config). CUBIC where nobody did, or the host has one that is none of these.
+    Host,
 }
 
 impl Congestion {
-    /// The one with this name, as `TCP_CONGESTION` and the profiles write it.
+    /// The one with this name, as the profiles write it; but for `host`, as `TCP_CONGESTION` does.
     pub fn named(name: &str) -> Option<Self> {
         match name {
             "reno" => Some(Self::Reno),
             "cubic" => Some(Self::Cubic),
             "bbr" => Some(Self::Bbr),
+            "host" => Some(Self::Host),
             _ => None,
         }
     }
@@ -33,6 +37,7 @@ impl Congestion {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Host => "host",
         }
     }
 }

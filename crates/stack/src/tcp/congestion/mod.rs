@@ -66,7 +66,7 @@ impl Controller {
         let window = initial_window_bytes(segment_bytes, initial_segments);
         match kind {
             Congestion::Reno => Self::Reno(Reno::new(segment_bytes, window)),
-            Congestion::Cubic => Self::Cubic(Cubic::new(segment_bytes, window)),
+            Congestion::Cubic | Congestion::Host => Self::Cubic(Cubic::new(segment_bytes, window)),
             Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(segment_bytes, window))),
         }
     }

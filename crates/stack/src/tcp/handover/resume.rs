@@ -1,7 +1,6 @@
 //! The other end of a hand-over, for tests: a connection that goes on by nothing but a record, as the kernel's does.
 
 use super::record::{Handover, OwnFin};
-use crate::tcp::congestion::Controller;
 use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
@@ -36,8 +35,8 @@ impl Connection {
         self.negotiated.resume(record, cx.now);
         self.mss.set_peer(record.segment_bytes);
         self.follow_segment_size();
-        let (kind, window) = (self.options.congestion, cx.config.initial_window_segments);
-        self.congestion = Controller::new(kind, self.payload_bytes(), window);
+        let (bytes, segments) = (self.payload_bytes(), cx.config.initial_window_segments);
+        self.congestion = cx.config.controller(&self.options, bytes, segments);
         self.rcv.resume(record);
         self.ack.begin(self.rcv.nxt());
         self.snd.resume(record);

@@ -49,11 +49,8 @@ impl Connection {
         if let Some(bytes) = options.maximum_segment_size {
             self.mss.set_peer(bytes);
         }
-        self.congestion = crate::tcp::congestion::Controller::new(
-            self.options.congestion,
-            self.payload_bytes(),
-            cx.config.initial_window_segments,
-        );
+        let (bytes, segments) = (self.payload_bytes(), cx.config.initial_window_segments);
+        self.congestion = cx.config.controller(&self.options, bytes, segments);
     }
 
     /// Our SYN is acknowledged.
@@ -67,8 +64,7 @@ impl Connection {
             // RFC 6298 (5.7), RFC 5681 section 3.1: a lost SYN means caution.
             Some(_) => {
                 self.rtt.note_syn_retransmitted();
-                let kind = self.options.congestion;
-                self.congestion = crate::tcp::congestion::Controller::new(kind, self.payload_bytes(), 1);
+                self.congestion = cx.config.controller(&self.options, self.payload_bytes(), 1);
             }
         }
         self.liveness.reset_timeouts();

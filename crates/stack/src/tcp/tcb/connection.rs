@@ -99,7 +99,7 @@ impl Connection {
             mss: Mss::new(&flow, path_mtu, options.segment_bytes_max),
             ack: AckGeneration::default(),
             recovery: Recovery::new(iss),
-            congestion: Controller::new(options.congestion, 536, config.initial_window_segments),
+            congestion: config.controller(&options, 536, config.initial_window_segments),
             usage: Usage::new(iss, now),
             rtt: Rtt::default(),
             liveness: Liveness::new(now),

@@ -1,7 +1,6 @@
 //! STATUS (RFC 9293 section 3.10.6): events, readiness, errors, facts and options.
 
 use crate::tcp::ack::generation::Need;
-use crate::tcp::congestion::Controller;
 use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
@@ -88,8 +87,8 @@ impl Tcp {
                 connection.follow_segment_size();
             }
             if before.congestion != options.congestion {
-                let window = cx.config.initial_window_segments;
-                connection.congestion = Controller::new(options.congestion, connection.payload_bytes(), window);
+                let segments = cx.config.initial_window_segments;
+                connection.congestion = cx.config.controller(&options, connection.payload_bytes(), segments);
             }
             if before.keepalive != options.keepalive && connection.state.is_synchronized() {
                 connection.arm_keepalive(cx);
