@@ -148,3 +148,19 @@ fn connections_with_options_that_the_kernel_alone_follows_are_its_own() {
     let (early, late) = ("kernel: the program has set an option", "to the kernel: the program has set an option");
     assert_eq!((told.matches(early).count(), told.matches(late).count()), (7, 3), "{told}");
 }
+
+#[test]
+fn congestion_control_is_the_hosts_or_what_the_program_has_chosen() {
+    let Some(hosts) = Hosts::up() else { return };
+    let (linux, ours) = (hosts.linux().ipv4.to_string(), hosts.ours().ipv4.to_string());
+    let mut server = hosts.start_linux("echo_all.py", &[&linux, "9000"]);
+    server.wait_for("listens");
+    let mut program = hosts.start_ours("congestion.py", &[&linux, "9000", &ours]);
+    for line in ["host good", "chosen good", "listens"] {
+        assert_eq!(program.line(), line);
+    }
+    assert_eq!(hosts.start_linux("one_talk.py", &[&ours, "9000"]).finish().0, "good\n");
+    let (out, told) = program.finish();
+    assert_eq!(out, "inherited good\n", "{told}");
+    assert!(told.contains("accelerated") && !told.contains("an option"), "{told}");
+}
