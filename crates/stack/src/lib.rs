@@ -20,6 +20,7 @@ mod flow_error;
 mod hash;
 mod host;
 mod ip;
+mod look_ahead;
 mod packet_header;
 mod receive;
 pub mod route;

@@ -117,7 +117,7 @@ pub use congestion::{CongestionControl, Cubic, Progress, Reno};
 pub use counters::{Counter, Counters};
 pub use demux::hash::Secret;
 pub use demux::ids::{ConnectionId, ListenerId};
-pub use engine::Tcp;
+pub use engine::{LOOK_AHEAD_MAX, Tcp};
 pub use error::Error;
 pub use events::{Event, Readiness};
 pub use facts::Facts;

@@ -7,6 +7,7 @@ pub(crate) mod slots;
 use crate::tcp::demux::hash::{FlowHasher, Secret};
 use crate::tcp::flow::Flow;
 use sidestep_wire::Addresses;
+use std::hint::black_box;
 
 /// Entries of an empty table; a power of two.
 const ENTRIES_MIN: usize = 64;
@@ -58,6 +59,31 @@ impl Demux {
                 return None;
             }
             if entry.hash == hash && is_of(entry.slot) {
+                return Some(entry.slot);
+            }
+            at += 1;
+        }
+    }
+
+    /// The hash of a segment's flow. Loads the line of the table where its search begins.
+    #[inline]
+    pub(crate) fn hash_and_touch(&self, addresses: &Addresses, local_port: u16, remote_port: u16) -> u32 {
+        let hash = self.hasher.hash_arrival(addresses, local_port, remote_port);
+        black_box(self.entries[hash as usize & self.mask()].slot);
+        hash
+    }
+
+    /// The first slot with this hash: most likely the right one.
+    #[inline]
+    pub(crate) fn first_with(&self, hash: u32) -> Option<u32> {
+        let mask = self.mask();
+        let mut at = hash as usize & mask;
+        loop {
+            let entry = self.entries[at & mask];
+            if entry.slot == EMPTY {
+                return None;
+            }
+            if entry.hash == hash {
                 return Some(entry.slot);
             }
             at += 1;

@@ -83,6 +83,20 @@ impl Slots {
         self.slots.get(index as usize).map_or(&Slot::Free, |slot| &slot.1)
     }
 
+    /// Loads the place's line.
+    #[inline]
+    pub(crate) fn touch(&self, index: u32) -> u32 {
+        self.slots.get(index as usize).map_or(0, |slot| slot.0)
+    }
+
+    #[inline]
+    pub(crate) fn peek(&self, index: u32) -> Option<&Connection> {
+        match self.slots.get(index as usize) {
+            Some((_, Slot::Open(connection))) => Some(connection),
+            _ => None,
+        }
+    }
+
     #[inline]
     pub(crate) fn connection_at(&mut self, index: u32) -> Option<&mut Connection> {
         match self.slots.get_mut(index as usize) {

@@ -3,9 +3,12 @@
 #[cfg(feature = "audit")]
 mod audit;
 mod due;
+mod look_ahead;
 mod orphans;
 mod poll;
 mod step;
+
+pub use look_ahead::LOOK_AHEAD_MAX;
 
 use super::config::Config;
 use super::counters::Counters;

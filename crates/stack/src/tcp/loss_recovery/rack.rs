@@ -57,6 +57,11 @@ impl Rack {
         }
     }
 
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        self.rtt_ns
+    }
+
     /// Step 3
     fn look_for_reordering(&mut self, segment: &Sent) {
         if self.forward.is_some_and(|forward| segment.end.is_before(forward)) {

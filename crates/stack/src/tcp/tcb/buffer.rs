@@ -24,6 +24,13 @@ impl Buffer {
         self.len == 0
     }
 
+    /// Loads where the next bytes will be written.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        let at = (self.head + self.len) & self.bytes.len().wrapping_sub(1);
+        self.bytes.get(at).copied().unwrap_or_default().into()
+    }
+
     /// Appends.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {

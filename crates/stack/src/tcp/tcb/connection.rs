@@ -113,6 +113,25 @@ impl Connection {
         connection
     }
 
+    /// Loads what a segment in order needs: a field of each part, so that hardly a line of them is left out.
+    #[inline]
+    pub(crate) fn touch(&self) -> u64 {
+        let numbers = u64::from(self.snd.nxt().0) ^ u64::from(self.rcv.nxt().0) ^ u64::from(self.mss.effective());
+        let times = self.rtt.minimum_ns() ^ self.liveness.last_sent_at().as_nanos() ^ self.deadlines.touch();
+        let sizes = self.recovery.board.len() ^ self.snd.buffer().len() ^ self.rcv.buffer().len();
+        let few = u32::from(self.marks.fast_path()) ^ u32::from(self.options.nodelay) ^ u32::from(self.flow.local_port);
+        let counted = self.statistics.segments_in ^ self.statistics.retransmitted;
+        let owned = u64::from(self.owner.is_held()) ^ u64::from(self.congestion.window_bytes());
+        numbers ^ times ^ sizes as u64 ^ u64::from(few) ^ counted ^ owned ^ self.recovery.rack.touch()
+    }
+
+    /// Loads what lies behind the connection's pointers: segments in flight, and the place of the next bytes to send.
+    #[inline]
+    pub(crate) fn touch_behind(&self) -> u64 {
+        let sent = self.recovery.board.at(0).map_or(0, |sent| sent.sent_at.as_nanos());
+        sent ^ self.snd.buffer().touch()
+    }
+
     /// The segment size has changed: the congestion window counts in segments.
     pub(crate) fn follow_segment_size(&mut self) {
         let payload_bytes = self.payload_bytes();
