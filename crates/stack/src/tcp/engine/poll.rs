@@ -61,7 +61,7 @@ impl Tcp {
         connection.deadlines.set_told(Instant::NEVER);
         if earliest > now {
             // The timers were restarted or cancelled meanwhile. Of an idle connection nothing else is touched.
-            if let Some(deadline) = connection.deadlines.take_earlier() {
+            if let Some(deadline) = connection.deadlines.take_change() {
                 self.wheel.arm(index, deadline);
             }
             return;

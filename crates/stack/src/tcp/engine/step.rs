@@ -48,7 +48,7 @@ impl Tcp {
         let fast_path = fast_path && !self.is_fast_path_off;
         connection.marks.set_fast_path(fast_path);
         let has_change = connection.has_state_change();
-        if let Some(deadline) = connection.deadlines.take_earlier() {
+        if let Some(deadline) = connection.deadlines.take_change() {
             self.wheel.arm(index, deadline);
         }
         if has_change {

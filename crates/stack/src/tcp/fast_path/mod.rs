@@ -80,7 +80,7 @@ fn finish_fast_step(connection: &mut Connection, index: u32, events: &mut Events
     if connection.notices.update(readiness) {
         events.push(Place::Connection(index));
     }
-    if let Some(deadline) = connection.deadlines.take_earlier() {
+    if let Some(deadline) = connection.deadlines.take_change() {
         wheel.arm(index, deadline);
     }
 }

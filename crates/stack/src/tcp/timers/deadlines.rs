@@ -1,21 +1,11 @@
-//! The timers of one connection. The wheel knows only the earliest, and learns of a later one when it fires: that makes
-//! restarting a timer per ACK one store.
+//! The timers of one connection. The wheel knows only the earliest. Of a later one it learns when it fires, which makes
+//! restarting a timer per ACK one store, or when the connection becomes idle, which leaves nothing in the wheel but its keep-alive.
 
 use crate::tcp::time::Instant;
 
-/// The timers.
+/// The timers; those that data needs last, so that they share a cache line with what tells the wheel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
-    /// Retransmission (RFC 6298).
-    Retransmit,
-    /// Segments that may only be reordered count as lost now (RFC 8985 section 6.2).
-    Reorder,
-    /// A probe for a lost tail (RFC 8985 section 7).
-    TailProbe,
-    /// A probe into a closed window (RFC 9293 section 3.8.6.1).
-    Persist,
-    /// A delayed ACK leaves (RFC 9293 section 3.8.6.3).
-    DelayedAck,
     /// Keep-alive (RFC 9293 section 3.8.4).
     KeepAlive,
     /// The end of FIN-WAIT-2 and of TIME-WAIT.
@@ -24,6 +14,16 @@ pub(crate) enum Timer {
     Cork,
     /// Segments leave that had to wait for the pacing rate.
     Pacing,
+    /// A probe into a closed window (RFC 9293 section 3.8.6.1).
+    Persist,
+    /// Segments that may only be reordered count as lost now (RFC 8985 section 6.2).
+    Reorder,
+    /// A delayed ACK leaves (RFC 9293 section 3.8.6.3).
+    DelayedAck,
+    /// A probe for a lost tail (RFC 8985 section 7).
+    TailProbe,
+    /// Retransmission (RFC 6298).
+    Retransmit,
 }
 
 impl Timer {
@@ -42,17 +42,24 @@ impl Timer {
 }
 
 #[derive(Clone, Copy, Debug)]
+#[repr(C)]
 pub(crate) struct Deadlines {
     timers: [Instant; Timer::ALL.len()],
+    /// A bit for each that is armed; the deadlines of the others mean nothing.
+    armed: u16,
     /// A lower bound of the earliest of them: all that the wheel needs, without a search per segment.
     soonest: Instant,
     /// The deadline that the wheel was told last, so that a segment need not look there.
     told: Instant,
 }
 
+/// All but keep-alive and the wait at the end: an idle connection has none of them.
+const OF_DATA: u16 = !(1 << Timer::KeepAlive as u8 | 1 << Timer::Close as u8);
+
 impl Default for Deadlines {
     fn default() -> Self {
-        Self { timers: [Instant::NEVER; Timer::ALL.len()], soonest: Instant::NEVER, told: Instant::NEVER }
+        let never = Instant::NEVER;
+        Self { timers: [never; Timer::ALL.len()], armed: 0, soonest: never, told: never }
     }
 }
 
@@ -60,12 +67,13 @@ impl Deadlines {
     #[inline]
     pub(crate) fn arm(&mut self, timer: Timer, deadline: Instant) {
         self.timers[timer as usize] = deadline;
+        self.armed |= 1 << timer as u8;
         self.soonest = self.soonest.min(deadline);
     }
 
     #[inline]
     pub(crate) fn cancel(&mut self, timer: Timer) {
-        self.timers[timer as usize] = Instant::NEVER;
+        self.armed &= !(1 << timer as u8);
     }
 
     /// Loads the first and the last.
@@ -76,18 +84,24 @@ impl Deadlines {
 
     #[inline]
     pub(crate) fn is_armed(&self, timer: Timer) -> bool {
-        self.timers[timer as usize] != Instant::NEVER
+        self.armed & 1 << timer as u8 != 0
     }
 
     #[inline]
     pub(crate) fn at(&self, timer: Timer) -> Instant {
-        self.timers[timer as usize]
+        if self.is_armed(timer) { self.timers[timer as usize] } else { Instant::NEVER }
     }
 
-    /// Takes the deadline that the wheel has to be told, if it knows of none as early.
+    /// Takes the deadline that the wheel has to be told: one that is earlier than what it knows, or, if the connection is idle,
+    /// later. [`Instant::NEVER`]: it can forget what it knows.
     #[inline]
-    pub(crate) fn take_earlier(&mut self) -> Option<Instant> {
-        if self.soonest >= self.told {
+    pub(crate) fn take_change(&mut self) -> Option<Instant> {
+        if self.armed & OF_DATA == 0 {
+            self.soonest = self.at(Timer::KeepAlive).min(self.at(Timer::Close));
+            if self.soonest == self.told {
+                return None;
+            }
+        } else if self.soonest >= self.told {
             return None;
         }
         self.told = self.soonest;
@@ -114,7 +128,7 @@ impl Deadlines {
     /// The earliest of all; [`Instant::NEVER`] if none is armed.
     #[inline]
     pub(crate) fn earliest(&self) -> Instant {
-        self.timers.iter().copied().fold(Instant::NEVER, Instant::min)
+        Timer::ALL.iter().fold(Instant::NEVER, |earliest, &timer| earliest.min(self.at(timer)))
     }
 
     /// Takes a timer that has expired.
@@ -160,16 +174,27 @@ mod tests {
     }
 
     #[test]
-    fn the_wheel_is_told_once_and_only_of_what_is_earlier() {
+    fn the_wheel_is_told_once_of_what_is_earlier_and_when_it_is_idle() {
         let (mut deadlines, at) = (Deadlines::default(), Instant::from_nanos);
-        assert_eq!(deadlines.take_earlier(), None);
-        deadlines.arm(Timer::Retransmit, at(7));
-        assert_eq!((deadlines.take_earlier(), deadlines.take_earlier()), (Some(at(7)), None));
+        assert_eq!(deadlines.take_change(), None);
         deadlines.arm(Timer::Retransmit, at(9));
+        deadlines.arm(Timer::TailProbe, at(7));
+        assert_eq!((deadlines.take_change(), deadlines.take_change()), (Some(at(7)), None));
+        deadlines.arm(Timer::TailProbe, at(8));
+        assert_eq!(deadlines.take_change(), None, "it wakes at 7, and looks again");
+        deadlines.cancel(Timer::TailProbe);
+        deadlines.arm(Timer::KeepAlive, at(99));
+        assert_eq!(deadlines.take_change(), None);
+        deadlines.cancel(Timer::Retransmit);
+        assert_eq!((deadlines.take_change(), deadlines.take_change()), (Some(at(99)), None), "it is idle");
+        deadlines.arm(Timer::TailProbe, at(8));
+        assert_eq!(deadlines.take_change(), Some(at(8)));
         deadlines.clear();
+        assert_eq!((deadlines.take_change(), deadlines.take_change()), (Some(Instant::NEVER), None));
         deadlines.arm(Timer::Close, at(8));
-        assert_eq!(deadlines.take_earlier(), None, "it wakes at 7, and looks again");
+        deadlines.set_told(at(8));
+        assert_eq!(deadlines.take_change(), None);
         deadlines.set_told(Instant::NEVER);
-        assert_eq!(deadlines.take_earlier(), Some(at(8)));
+        assert_eq!(deadlines.take_change(), Some(at(8)));
     }
 }

@@ -7,6 +7,9 @@
 //!
 //! An entry lies at the level of the highest group of six bits in which its tick differs from the current one. When the
 //! current tick enters a slot of a higher level, its entries move down.
+//!
+//! A deadline that moves later, or goes away, is one store: the entry stays where it is until its turn comes, and then moves on
+//! or goes. So a timer that is cancelled, as nearly all are, costs no search, and its connection is not touched for it.
 
 use crate::tcp::time::Instant;
 
@@ -23,12 +26,15 @@ const NOWHERE: u16 = u16::MAX;
 #[derive(Clone, Copy)]
 struct Node {
     deadline: Instant,
+    /// The deadline that it lies in its place by: not later.
+    linked: Instant,
     previous: u32,
     next: u32,
     place: u16,
 }
 
-const IDLE: Node = Node { deadline: Instant::NEVER, previous: NONE, next: NONE, place: NOWHERE };
+const IDLE: Node =
+    Node { deadline: Instant::NEVER, linked: Instant::NEVER, previous: NONE, next: NONE, place: NOWHERE };
 
 /// At most one deadline per slot number.
 pub(crate) struct Wheel {
@@ -57,8 +63,23 @@ impl Wheel {
         self.nodes.get(index as usize).map_or(Instant::NEVER, |node| node.deadline)
     }
 
-    /// Sets the deadline of `index` in place of the one it had.
+    /// Sets the deadline of `index` in place of the one it had; [`Instant::NEVER`] only if it has one.
+    #[inline]
     pub(crate) fn arm(&mut self, index: u32, deadline: Instant) {
+        match self.nodes.get_mut(index as usize) {
+            Some(node) if node.place != NOWHERE && node.linked <= deadline => {
+                node.deadline = deadline;
+                // The current slot's deadlines are compared.
+                if u64::from(node.place) == self.tick % SLOTS as u64 {
+                    self.look_again = self.look_again.min(deadline);
+                }
+            }
+            _ => self.place(index, deadline),
+        }
+    }
+
+    fn place(&mut self, index: u32, deadline: Instant) {
+        debug_assert!(deadline != Instant::NEVER);
         if self.nodes.len() <= index as usize {
             self.nodes.resize(index as usize + 1, IDLE);
         }
@@ -96,7 +117,7 @@ impl Wheel {
         let place = level as usize * SLOTS + slot;
         let head = std::mem::replace(&mut self.heads[place], index);
         let node = &mut self.nodes[index as usize];
-        (node.previous, node.next, node.place) = (NONE, head, place as u16);
+        (node.linked, node.previous, node.next, node.place) = (deadline, NONE, head, place as u16);
         if head != NONE {
             self.nodes[head as usize].previous = index;
         }
@@ -141,10 +162,23 @@ impl Wheel {
                 self.look_again = Instant::default();
                 return Some(index);
             }
-            self.look_again = self.look_again.min(node.deadline);
+            if node.deadline.as_nanos() >> TICK_SHIFT > self.tick {
+                self.cancel(index);
+                self.link_again(index, node.deadline);
+            } else {
+                self.look_again = self.look_again.min(node.deadline);
+            }
             index = node.next;
         }
         None
+    }
+
+    /// Links an entry that is in no list, if its deadline has not gone away.
+    fn link_again(&mut self, index: u32, deadline: Instant) {
+        self.nodes[index as usize] = Node { deadline, ..IDLE };
+        if deadline != Instant::NEVER {
+            self.link(index);
+        }
     }
 
     /// Goes to the next tick that has something to do, not beyond `target`; false if there is none.
@@ -176,8 +210,8 @@ impl Wheel {
         let mut index = std::mem::replace(&mut self.heads[place], NONE);
         self.occupied[place / SLOTS] &= !(1 << (place % SLOTS));
         while index != NONE {
-            let next = self.nodes[index as usize].next;
-            self.link(index);
+            let Node { deadline, next, .. } = self.nodes[index as usize];
+            self.link_again(index, deadline);
             index = next;
         }
     }
@@ -205,21 +239,24 @@ impl Wheel {
         None
     }
 
-    /// The earliest deadline of all. Walks one slot: for a caller that is about to sleep, not for each poll.
+    /// The earliest deadline of all, or, where one has moved later, the end of the slot that it lies in, if that is earlier.
+    /// Walks one slot: for a caller that is about to sleep, not for each poll.
     pub(crate) fn earliest(&self) -> Option<Instant> {
         let current = self.tick as usize % SLOTS;
-        let place = match self.occupied[0] >> current & 1 {
-            1 => current,
-            _ => self.next_slot().map(|(level, slot, _)| level * SLOTS + slot)?,
+        let (level, slot, tick) = match self.occupied[0] >> current & 1 {
+            1 => (0, current, self.tick),
+            _ => self.next_slot()?,
         };
-        let mut index = self.heads[place];
-        let mut earliest = None::<Instant>;
+        // What lies in later slots is due behind it.
+        let end = tick.saturating_add(1 << (SLOT_BITS * level as u32));
+        let mut earliest = Instant::from_nanos(end.saturating_mul(1 << TICK_SHIFT));
+        let mut index = self.heads[level * SLOTS + slot];
         while index != NONE {
             let node = self.nodes[index as usize];
-            earliest = Some(earliest.map_or(node.deadline, |found| found.min(node.deadline)));
+            earliest = earliest.min(node.deadline);
             index = node.next;
         }
-        earliest
+        Some(earliest)
     }
 }
 
@@ -259,6 +296,10 @@ mod tests {
                         map.remove(&index);
                     }
                     1 => now += random.u64(..) >> random.u32(26..63),
+                    2 if map.contains_key(&index) && random.bool() => {
+                        wheel.arm(index, Instant::NEVER);
+                        map.remove(&index);
+                    }
                     _ => {
                         let deadline = now + (random.u64(..) >> random.u32(20..63));
                         wheel.arm(index, at(deadline));
@@ -270,8 +311,35 @@ mod tests {
                     assert!(deadline <= now, "seed {seed}: {fired} fired early");
                 }
                 assert!(map.values().all(|&deadline| deadline > now), "seed {seed}: one is late");
-                assert_eq!(wheel.earliest(), map.values().min().map(|&ns| at(ns)), "seed {seed}");
+                let earliest = map.values().min().map_or(Instant::NEVER, |&ns| at(ns));
+                assert!(wheel.earliest().unwrap_or(Instant::NEVER) <= earliest, "seed {seed}: it oversleeps");
             }
+            // Sleeping until then, again and again, leads to each deadline, and to an empty wheel at last.
+            while let Some(earliest) = wheel.earliest() {
+                assert!(earliest > at(now), "seed {seed}: it does not sleep");
+                now = earliest.as_nanos();
+                while let Some(fired) = wheel.pop_due(at(now)) {
+                    assert_eq!(map.remove(&fired), Some(now), "seed {seed}: {fired}");
+                }
+            }
+            assert!(map.is_empty(), "seed {seed}: {map:?}");
         }
+    }
+
+    #[test]
+    fn what_moves_later_fires_then_and_what_goes_away_never() {
+        let mut wheel = Wheel::new(at(0));
+        for index in 0..3 {
+            wheel.arm(index, at(100_000));
+            wheel.arm(index, Instant::NEVER);
+        }
+        wheel.arm(1, at(9_000_000));
+        wheel.arm(2, at(120_000));
+        assert_eq!(wheel.earliest(), Some(at(120_000)));
+        assert_eq!(wheel.pop_due(at(119_999)), None);
+        assert_eq!((wheel.pop_due(at(120_000)), wheel.pop_due(at(120_000))), (Some(2), None));
+        assert_eq!(wheel.pop_due(at(8_999_999)), None);
+        assert_eq!(wheel.earliest(), Some(at(9_000_000)));
+        assert_eq!((wheel.pop_due(at(9_000_000)), wheel.earliest()), (Some(1), None));
     }
 }
