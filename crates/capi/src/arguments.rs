@@ -72,8 +72,8 @@ pub(crate) unsafe fn several<'a, T>(pointer: *mut T, count: usize, name: &'stati
     match (pointer.is_null(), count) {
         (_, 0) => Ok(&mut []),
         (true, _) => Err(Failure::Null(name)),
-        // SAFETY: the caller's promise; no array of C is longer than isize::MAX bytes.
         (false, _) if count <= isize::MAX as usize / size_of::<T>() => {
+            // SAFETY: the caller's promise; no array of C is longer than isize::MAX bytes.
             Ok(unsafe { std::slice::from_raw_parts_mut(pointer, count) })
         }
         (false, _) => Err(Failure::Usage("a count is longer than memory")),
