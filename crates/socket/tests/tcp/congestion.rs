@@ -31,12 +31,13 @@ fn lab(wire: &str) -> Lab {
     Lab::up(&Options { impairment, ..Options::default() }).expect("root can make a lab")
 }
 
-/// Reads to the end, and counts.
+/// Reads to the end, or a silence of seconds as the RST at the end may be lost on the way, and counts.
 fn count(listener: &TcpListener) -> (Arc<AtomicU64>, std::thread::JoinHandle<()>) {
     let (counted, listener) = (Arc::new(AtomicU64::new(0)), listener.try_clone().expect("it can"));
     let counter = Arc::clone(&counted);
     let thread = std::thread::spawn(move || {
         let (mut stream, mut buffer) = (listener.accept().expect("it listens").0, vec![0; 1 << 18]);
+        stream.set_read_timeout(Some(Duration::from_secs(3))).expect("it can");
         while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
             counter.fetch_add(bytes as u64, Ordering::Relaxed);
         }
