@@ -39,6 +39,9 @@ fn rates_out_of_range() {
     }
     refuses(&["bench", "rates", "--rates", "fast"], 2, &["\"fast\" is not a rate"]);
     refuses(&["bench", "rates", "--reflect-every", "0"], 2, &["--reflect-every"]);
+    for batch in ["0", "1025", "many"] {
+        refuses(&["bench", "rates", "--batch", batch], 2, &["--batch"]);
+    }
     refuses(&["bench", "rates", "--group", "10.0.0.1"], 2, &["group 10.0.0.1", "224.0.0.0/4"]);
 }
 

@@ -388,6 +388,43 @@ fn rates_count_what_arrives() {
     }
 }
 
+/// Groups of 16 leave and come by one call each, on every path that can; the number is no multiple of what a slice sends.
+#[test]
+fn batches_arrive_whole() {
+    let _turn = my_turn();
+    let paths = "kernel-pinned,kernel-busypoll,kernel-spin,kernel-epoll,uring";
+    let finished = run(&[
+        "bench",
+        "rates",
+        "--place",
+        "loopback",
+        "--rates",
+        "5k",
+        "--duration",
+        "200ms",
+        "--paths",
+        paths,
+        "--batch",
+        "16",
+        "--json",
+        "-",
+    ]);
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    assert_eq!(rows(&document).len(), 6, "{document}");
+    for row in rows(&document) {
+        let detail = &row["rate"];
+        assert!(detail["batch"] == 16 && detail["reordered"] == 0 && detail["duplicates"] == 0, "{row}");
+        assert!(number(detail, "received") > 0.0 && number(&detail["from_actual_send"], "n") > 0.0, "{row}");
+    }
+    let refused = document["unavailable"].as_array().expect("it is a list");
+    assert!(
+        refused.len() == 4
+            && refused.iter().all(|row| row["reason"].as_str().is_some_and(|why| why.contains("sendmmsg")))
+    );
+}
+
 #[test]
 fn a_service_time_is_seen() {
     let _turn = my_turn();

@@ -2,6 +2,7 @@
 
 use crate::path::{Medium, Path};
 use rustix::net::sockopt;
+use sidestep_socket::tcp::hosts_congestion;
 use sidestep_stack::tcp::{Config, Congestion};
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
@@ -65,10 +66,13 @@ pub(crate) fn of_kernel(socket: Option<BorrowedFd<'_>>, asked: Option<&str>) -> 
     Ok(sockopt::tcp_congestion(socket).ok())
 }
 
-/// Returns the settings of our stack with the congestion control that was asked for, or its own.
+/// Returns the settings of our stack with the congestion control that was asked for, or with the host's; CUBIC, as everywhere, where the stack
+/// does not have the host's.
 pub(crate) fn of_stack(asked: Option<&str>) -> Result<Config, Problem> {
     let own = Config::latency();
-    let Some(name) = asked else { return Ok(own) };
+    let Some(name) = asked else {
+        return Ok(Config { congestion: hosts_congestion().unwrap_or(Congestion::Cubic), ..own });
+    };
     let congestion = Congestion::named(name).ok_or_else(|| {
         Problem::usage(format!("cannot use congestion control {name:?}"), "our stack does not have it")
             .next(format!("choose one of: {}", names_of_stack()))
@@ -95,7 +99,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_in_force() {
         assert_eq!(of_stack(Some("reno")).unwrap().congestion, Congestion::Reno);
-        assert_eq!(of_stack(None).unwrap(), Config::latency());
+        assert_eq!(of_stack(None).unwrap().congestion, hosts_congestion().unwrap_or(Congestion::Cubic));
         assert!(of_stack(Some("nonesuch")).is_err());
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let socket = Some(std::os::fd::AsFd::as_fd(&socket));

@@ -167,8 +167,8 @@ impl Link for BatchLink {
         if self.next == self.came.len() {
             let Self { socket, came, .. } = self;
             let socket = socket.descriptor().ok_or(ErrorKind::NotConnected)?;
-            came.receive(socket, self.waits)?;
             self.next = 0;
+            came.receive(socket, self.waits)?;
         }
         let bytes = self.came.get(self.next);
         self.next += 1;
