@@ -41,7 +41,8 @@ fn try_in_kernel(name: &str) -> Result<(), Problem> {
 
 /// Returns those that the kernel has loaded, for a message.
 fn available() -> String {
-    std::fs::read_to_string(AVAILABLE).map_or_else(|_| "unknown".into(), |list| list.trim().replace(' ', ", "))
+    sidestep_sys::file::read_text(std::path::Path::new(AVAILABLE), 4096)
+        .map_or_else(|_| "unknown".into(), |list| list.trim().replace(' ', ", "))
 }
 
 /// Returns those of our stack, for a message: those of the kernel that it has, too, and its own default.
