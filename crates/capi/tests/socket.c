@@ -350,8 +350,7 @@ static void warm_up(sidestep_engine *engine, sidestep_udp socket, const sidestep
 
 /* Batches: sent by one call and received by as few as it takes; what cannot be sent ends one. */
 static void several(sidestep_engine *engine, sidestep_udp socket, const sidestep_address *to) {
-    unsigned numbers[48];
-    sidestep_message messages[48], wrong[2];
+    unsigned numbers[48]; sidestep_message messages[48], wrong[2];
     sidestep_datagram datagrams[64], none;
     size_t at, sent = 7, came = 7, seen = 0;
     time_t begin = time(NULL);
@@ -363,14 +362,11 @@ static void several(sidestep_engine *engine, sidestep_udp socket, const sidestep
     while (seen < 48) {
         int code = sidestep_udp_receive_many(engine, socket, datagrams + seen, seen < 40 ? 5 : 64 - seen, &came);
         CHECK(code == 0 ? came > 0 && (seen >= 40 || came <= 5) : code == SIDESTEP_EEMPTY && came == 0);
-        CHECK(time(NULL) - begin < WATCHDOG_S);
-        seen += came;
+        CHECK(time(NULL) - begin < WATCHDOG_S); seen += came;
     }
     for (at = 0; at < 48; at++) is(&datagrams[at], &numbers[at], sizeof numbers[at]);
-    GOOD(sidestep_udp_release(engine, &datagrams[3]));
-    GOOD(sidestep_udp_release_many(engine, datagrams, 48));
-    for (at = 0; at < 48; at++) CHECK(datagrams[at].token == 0);
-    GOOD(sidestep_udp_release_many(engine, datagrams, 48));
+    GOOD(sidestep_udp_release(engine, &datagrams[3])); GOOD(sidestep_udp_release_many(engine, datagrams, 48));
+    for (at = 0; at < 48; at++) CHECK(datagrams[at].token == 0); GOOD(sidestep_udp_release_many(engine, datagrams, 48));
     none = datagrams[0]; none.token = 1;
     CHECK(sidestep_udp_release_many(engine, &none, 1) == SIDESTEP_EUSAGE); SAYS("not on loan");
     GOOD(sidestep_udp_send_many(engine, socket, NULL, 0, &sent)); CHECK(sent == 0);
