@@ -392,23 +392,9 @@ fn rates_count_what_arrives() {
 #[test]
 fn batches_arrive_whole() {
     let _turn = my_turn();
+    let words = "bench rates --place loopback --rates 5k --duration 200ms --batch 16 --json - --paths";
     let paths = "kernel-pinned,kernel-busypoll,kernel-spin,kernel-epoll,uring";
-    let finished = run(&[
-        "bench",
-        "rates",
-        "--place",
-        "loopback",
-        "--rates",
-        "5k",
-        "--duration",
-        "200ms",
-        "--paths",
-        paths,
-        "--batch",
-        "16",
-        "--json",
-        "-",
-    ]);
+    let finished = run(&words.split(' ').chain([paths]).collect::<Vec<_>>());
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     let document = finished.json();
     check_schema(&document);

@@ -366,7 +366,8 @@ static void several(sidestep_engine *engine, sidestep_udp socket, const sidestep
     }
     for (at = 0; at < 48; at++) is(&datagrams[at], &numbers[at], sizeof numbers[at]);
     GOOD(sidestep_udp_release(engine, &datagrams[3])); GOOD(sidestep_udp_release_many(engine, datagrams, 48));
-    for (at = 0; at < 48; at++) CHECK(datagrams[at].token == 0); GOOD(sidestep_udp_release_many(engine, datagrams, 48));
+    for (at = 0; at < 48; at++) CHECK(datagrams[at].token == 0);
+    GOOD(sidestep_udp_release_many(engine, datagrams, 48));
     none = datagrams[0]; none.token = 1;
     CHECK(sidestep_udp_release_many(engine, &none, 1) == SIDESTEP_EUSAGE); SAYS("not on loan");
     GOOD(sidestep_udp_send_many(engine, socket, NULL, 0, &sent)); CHECK(sent == 0);
