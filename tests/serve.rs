@@ -143,6 +143,11 @@ fn a_stranger_gets_no_more_than_it_sends_and_hears_nothing_of_the_host() {
         br#"{"request":"sink","path":"kernel-spin","size":64,"cpu":null,"port":9,"group":"224.0.1.1","reflect_every":1,"batch":1}"#,
     );
     assert!(joined["reply"] == "refused" && joined["reason"].as_str().unwrap().contains("224.0.1.1"), "{joined}");
+    // A batch of 280 TB: one call receives no more than a megabyte of it.
+    let batch = ask(
+        br#"{"request":"sink","path":"kernel-spin","size":65507,"cpu":null,"port":9,"group":null,"reflect_every":1,"batch":4294967295}"#,
+    );
+    assert_eq!(batch["reply"], "ready", "{batch}");
 }
 
 #[test]

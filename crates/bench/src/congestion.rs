@@ -11,12 +11,18 @@ use std::os::fd::BorrowedFd;
 /// What the kernel has loaded. It loads others for root, where it has them as modules.
 const AVAILABLE: &str = "/proc/sys/net/ipv4/tcp_available_congestion_control";
 
+/// Those that a stream of our stack can be asked to have.
+const OURS: [Congestion; 3] = [Congestion::Reno, Congestion::Cubic, Congestion::Bbr];
+
+fn ours(name: &str) -> Option<Congestion> {
+    OURS.into_iter().find(|congestion| congestion.name() == name)
+}
+
 /// Refuses a name that one of `paths` does not know, before anything is set up.
 pub(crate) fn check(name: &str, paths: &[&Path]) -> Result<(), Problem> {
     let has = |medium| paths.iter().any(|path| path.medium == medium || peer_medium(path) == medium);
-    let ours = Congestion::named(name).is_some();
     let kernels = try_in_kernel(name).is_ok();
-    let why = match (ours, kernels) {
+    let why = match (ours(name).is_some(), kernels) {
         (false, false) => "neither our stack nor this kernel has it",
         (false, true) if has(Medium::Stack) => "our stack does not have it, and a path past the kernel is asked for",
         (true, false) if has(Medium::Inet) => "this kernel does not have it, and a path of the kernel is asked for",
@@ -45,10 +51,9 @@ fn available() -> String {
         .map_or_else(|_| "unknown".into(), |list| list.trim().replace(' ', ", "))
 }
 
-/// Returns those of our stack, for a message: those of the kernel that it has, too, and its own default.
+/// Returns those of our stack, for a message.
 fn names_of_stack() -> String {
-    let known = ["reno", "cubic", "bbr"].into_iter().filter(|name| Congestion::named(name).is_some());
-    known.collect::<Vec<_>>().join(", ")
+    OURS.map(Congestion::name).join(", ")
 }
 
 /// Sets that of a kernel socket (TCP_CONGESTION).
@@ -74,7 +79,7 @@ pub(crate) fn of_stack(asked: Option<&str>) -> Result<Config, Problem> {
     let Some(name) = asked else {
         return Ok(Config { congestion: hosts_congestion().unwrap_or(Congestion::Cubic), ..own });
     };
-    let congestion = Congestion::named(name).ok_or_else(|| {
+    let congestion = ours(name).ok_or_else(|| {
         Problem::usage(format!("cannot use congestion control {name:?}"), "our stack does not have it")
             .next(format!("choose one of: {}", names_of_stack()))
     })?;
@@ -101,7 +106,7 @@ mod tests {
     fn what_is_asked_for_is_in_force() {
         assert_eq!(of_stack(Some("reno")).unwrap().congestion, Congestion::Reno);
         assert_eq!(of_stack(None).unwrap().congestion, hosts_congestion().unwrap_or(Congestion::Cubic));
-        assert!(of_stack(Some("nonesuch")).is_err());
+        assert!(of_stack(Some("nonesuch")).is_err() && of_stack(Some("host")).is_err());
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         let socket = Some(std::os::fd::AsFd::as_fd(&socket));
         let by_default = of_kernel(socket, None).unwrap().unwrap();

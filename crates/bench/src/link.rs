@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 /// datagram, cut if it is longer than the buffer.
 pub(crate) trait Link: Send {
     /// Hands over `bytes` and returns how many were taken: a stream may take fewer, a datagram is taken whole. They leave at the
-    /// latest at the next [`Link::flush`] or [`Link::receive`], which report what went wrong with them later.
+    /// latest at the next [`Link::flush`], or at the next [`Link::receive`] where none is a batch; either reports what went wrong with them.
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize>;
 
     /// Makes everything taken by [`Link::send`] leave.

@@ -113,8 +113,8 @@ pub struct Sink {
     pub batch: u32,
 }
 
-/// The most messages in a batch.
-pub const BATCH_MAX: u32 = 1024;
+/// The most bytes of a batch that one call receives: a stranger's request costs no more memory, twice.
+pub const BATCH_BYTES_MAX: u32 = 1 << 20;
 
 /// A message from the peer.
 #[derive(Clone, Debug, Serialize, Deserialize)]

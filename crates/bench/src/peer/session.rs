@@ -2,7 +2,7 @@
 
 use super::allowed::{Allowed, Streamed};
 use super::control::Control;
-use super::protocol::{Accept, BATCH_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::protocol::{Accept, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
@@ -335,7 +335,8 @@ impl Session {
             None => None,
             Some(group) => Some(join(local, group, &options, &mut ready)?),
         };
-        let link = |socket| datagrams(socket, options.waiting, request.batch.min(BATCH_MAX), request.size);
+        let batch = request.batch.min(BATCH_BYTES_MAX / request.size.max(1));
+        let link = |socket| datagrams(socket, options.waiting, batch, request.size);
         let (mut back, mut group) = (link(back), group.take().map(link));
         self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;

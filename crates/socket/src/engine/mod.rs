@@ -29,7 +29,7 @@ use crate::udp::buffers::Buffers;
 use crate::udp::socket::{Handle, Sockets};
 use bypass::{Bypass, LostStack};
 use sidestep_control_api::counters::{Counter, Counters};
-use sidestep_frame::{FrameFacts, FrameLink};
+use sidestep_frame::{FrameFacts, FrameLink, Received};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::problem::say;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -68,6 +68,8 @@ pub struct Engine {
     pub(crate) reopened: u32,
     /// The parts of a lost stack, until there is another one.
     pub(crate) lost_stack: Option<LostStack>,
+    /// The frames of a burst; empty between calls, kept for its memory.
+    pub(crate) burst: Vec<Received>,
     /// The descriptor by which the control agent ends a sleep, once there has been one.
     pub(crate) told: Option<Arc<OwnedFd>>,
     // Last: it takes leave of control after the link's memory is gone.

@@ -52,6 +52,7 @@ impl Engine {
             options: Box::new(options.clone()),
             reopened: 0,
             lost_stack: None,
+            burst: Vec::new(),
             told: None,
             agent,
         })

@@ -15,7 +15,7 @@ impl Engine {
     /// Sends several datagrams, in their order, by one flush; returns how many. Past the kernel they cost one system call for as many as the
     /// kernel takes in one (32 in copy mode unless configured otherwise), or none; by the kernel one each. Ends at the first that cannot be sent:
     /// its error is returned if it is the first of all, else the next call meets it again. Where the ring is full, what it holds is
-    /// sent before the next is tried.
+    /// sent before the next is tried. A link that fails to send is an error, too, however many it has taken.
     pub fn send_many<'p>(
         &mut self,
         handle: Handle,

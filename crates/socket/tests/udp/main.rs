@@ -1,6 +1,7 @@
 //! Sockets past the kernel, between two network namespaces, with a control plane of their own each.
 
 mod adversity;
+mod asleep;
 mod batches;
 mod echo;
 mod jumbo;
