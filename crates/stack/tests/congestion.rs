@@ -137,6 +137,22 @@ fn a_path_without_a_queue_is_not_flooded() {
     }
 }
 
+/// RFC 9406: CUBIC's first slow start ends when the queue grows, not when hundreds of segments were lost for which it had no room.
+#[test]
+fn cubics_first_slow_start_loses_little() {
+    for (rate_bps, delay_ns) in [(200_000_000, 2 * MS), (200_000_000, 10 * MS), (1_000_000_000, 5 * MS)] {
+        let path = Path { rate_bps, delay_ns, ..Path::USUAL };
+        let mut net = Net::over(path, Congestion::Cubic, 1);
+        net.open_usual(Load::Bulk);
+        net.run(SECOND);
+        let facts = net.hosts[0].facts(net.flows[0].id).unwrap();
+        println!("{rate_bps} bit/s, {delay_ns} ns: {} of {} segments again", facts.retransmitted, facts.segments_out);
+        assert!(facts.retransmitted < 20, "{rate_bps} bit/s, {delay_ns} ns: {} segments again", facts.retransmitted);
+        let share = net.rate(4 * SECOND) * 100 / path.payload_rate();
+        assert!(share >= 95, "{rate_bps} bit/s, {delay_ns} ns: {share} %");
+    }
+}
+
 /// Segments that are late are sent again in vain a few times at first; then the window of RACK is as wide as they are late (RFC 8985
 /// section 6.2). Without timestamps only reports of duplicates tell.
 #[test]

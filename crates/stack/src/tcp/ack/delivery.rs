@@ -41,6 +41,12 @@ impl Delivery {
         }
     }
 
+    /// The round trip that it measures, in ns (Karn's algorithm, RFC 6298 section 3).
+    #[inline]
+    pub(crate) fn rtt_sample_ns(&self, now: Instant) -> Option<u64> {
+        self.rtt_from.filter(|_| !self.has_retransmitted).map(|since| now.since_ns(since))
+    }
+
     #[inline]
     pub(crate) fn add(&mut self, segment: &Sent) {
         self.delivered += segment.bytes();

@@ -105,8 +105,8 @@ impl Connection {
     /// RFC 6298 section 3
     #[inline]
     fn sample_rtt(&mut self, now: Instant, delivery: &Delivery) {
-        match delivery.rtt_from {
-            Some(since) if !delivery.has_retransmitted => self.rtt.sample(now, now.since_ns(since)),
+        match delivery.rtt_sample_ns(now) {
+            Some(sample_ns) => self.rtt.sample(now, sample_ns),
             // With timestamps the ACK may prove to be of the retransmission: the path is alive.
             _ if delivery.newly_acked > 0 && self.negotiated.timestamps().is_some() => self.rtt.reset_backoff(),
             _ => {}

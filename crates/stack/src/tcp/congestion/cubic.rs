@@ -1,6 +1,7 @@
 //! CUBIC (RFC 9438).
 
-use super::reno::WINDOW_MAX;
+use super::hystart::{Growth, HyStart};
+use super::reno::{SEGMENTS_PER_ACK, WINDOW_MAX};
 use super::{CongestionControl, Progress};
 use crate::tcp::time::Instant;
 
@@ -9,8 +10,8 @@ const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// RFC 9438 section 4.3: as aggressive as Reno on average.
 const ALPHA: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
-/// Segments by which one ACK may open the window in slow start (L of RFC 3465 section 2.3).
-const SEGMENTS_PER_ACK: u32 = 2;
+/// CSS_GROWTH_DIVISOR of RFC 9406 section 4.3.
+const CONSERVATIVE_DIVISOR: f64 = 4.0;
 
 /// RFC 9438. Windows inside are in segments, as in the RFC.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct Cubic {
     /// The window at the last loss, W_max.
     before_loss: f64,
     epoch: Option<Epoch>,
+    /// Of the first slow start.
+    hystart: HyStart,
     /// Window and threshold in bytes: asked for several times per segment, changed seldom.
     window_bytes: u32,
     threshold_bytes: u32,
@@ -50,6 +53,7 @@ impl Cubic {
             threshold,
             before_loss: 0.0,
             epoch: None,
+            hystart: HyStart::default(),
             window_bytes: 0,
             threshold_bytes: 0,
         };
@@ -80,6 +84,28 @@ impl Cubic {
     fn curve(&self, epoch: &Epoch, seconds: f64) -> f64 {
         let top = self.before_loss.max(epoch.window);
         C * (seconds - epoch.k).powi(3) + top
+    }
+
+    /// RFC 9438 section 4.10: HyStart++ in the first slow start, whose threshold is arbitrarily high; each later one is as of
+    /// RFC 5681.
+    #[inline]
+    fn slow_start_growth(&mut self, progress: &Progress) -> Growth {
+        if self.window >= self.threshold {
+            return Growth::Over;
+        }
+        if self.threshold_bytes < WINDOW_MAX {
+            return Growth::SlowStart;
+        }
+        let growth = self.hystart.on_ack(progress);
+        if growth == Growth::Over {
+            self.threshold = self.window;
+            self.count_bytes();
+        }
+        growth
+    }
+
+    fn slow_start_segments(&self, progress: &Progress) -> f64 {
+        self.segments(progress.acknowledged_bytes.min(SEGMENTS_PER_ACK * self.segment_bytes))
     }
 
     /// RFC 9438 sections 4.2 to 4.5
@@ -124,14 +150,14 @@ impl CongestionControl for Cubic {
     }
 
     fn on_progress(&mut self, progress: &Progress) {
+        let growth = self.slow_start_growth(progress);
         if !progress.is_limited {
             return;
         }
-        if self.window < self.threshold {
-            let more = progress.acknowledged_bytes.min(SEGMENTS_PER_ACK * self.segment_bytes);
-            self.window += self.segments(more);
-        } else {
-            self.avoid_congestion(progress);
+        match growth {
+            Growth::SlowStart => self.window += self.slow_start_segments(progress),
+            Growth::Conservative => self.window += self.slow_start_segments(progress) / CONSERVATIVE_DIVISOR,
+            Growth::Over => self.avoid_congestion(progress),
         }
         self.window = self.window.min(f64::from(WINDOW_MAX) / f64::from(self.segment_bytes.max(1)));
         self.count_bytes();
@@ -189,7 +215,7 @@ mod tests {
             let now = Instant::from_nanos(ms * 1_000_000);
             // Every tenth of a round trip of 10 ms, a tenth of the window.
             let acknowledged_bytes = cubic.window_bytes() / 10;
-            cubic.on_progress(&Progress { now, acknowledged_bytes, rtt_ns: 10_000_000, is_limited: true });
+            cubic.on_progress(&Progress::unmeasured(now, acknowledged_bytes, 10_000_000, true));
         }
     }
 

@@ -6,6 +6,7 @@
 mod bbr;
 mod cubic;
 pub(crate) mod delivery_rate;
+mod hystart;
 mod model;
 mod pacer;
 mod reno;
@@ -18,6 +19,7 @@ pub(crate) use usage::Usage;
 
 use super::options::Congestion;
 use super::time::Instant;
+use sidestep_wire::tcp::SequenceNumber;
 
 /// The inputs of an ACK.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +30,23 @@ pub struct Progress {
     pub acknowledged_bytes: u32,
     /// The smoothed round trip, in ns.
     pub rtt_ns: u64,
+    /// The round trip that it measures, in ns; `None` if it acknowledges what was sent twice (Karn's algorithm).
+    pub rtt_sample_ns: Option<u64>,
+    /// SND.UNA behind it.
+    pub una: SequenceNumber,
+    /// SND.NXT.
+    pub nxt: SequenceNumber,
     /// The window held the sender back: one that is not used does not grow (RFC 9438 section 5.8).
     pub is_limited: bool,
+}
+
+#[cfg(test)]
+impl Progress {
+    /// Of an ACK that measures no round trip.
+    pub(crate) fn unmeasured(now: Instant, acknowledged_bytes: u32, rtt_ns: u64, is_limited: bool) -> Self {
+        let (una, nxt) = (SequenceNumber(0), SequenceNumber(0));
+        Self { now, acknowledged_bytes, rtt_ns, rtt_sample_ns: None, una, nxt, is_limited }
+    }
 }
 
 /// Decides how many bytes may be in the network. Windows are in bytes.

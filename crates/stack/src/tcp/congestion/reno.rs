@@ -3,8 +3,10 @@
 use super::{CongestionControl, Progress};
 use crate::tcp::time::Instant;
 
-/// Segments by which one ACK may open the window in slow start (L of RFC 3465 section 2.3).
-const SEGMENTS_PER_ACK: u32 = 2;
+/// Segments by which one ACK may open the window in slow start: L of RFC 3465 section 2.3, as great as RFC 9406 section 4.2 has it for
+/// a sender without pacing. With 2 a peer that acknowledges sixteen segments at once, as receivers behind GRO do, kept the window
+/// small for many round trips.
+pub(super) const SEGMENTS_PER_ACK: u32 = 8;
 /// A window beyond the greatest receive window is of no use (RFC 7323: less than 2^30).
 pub(crate) const WINDOW_MAX: u32 = 1 << 30;
 
@@ -89,18 +91,17 @@ mod tests {
     use super::*;
 
     fn acknowledge(reno: &mut Reno, bytes: u32, is_limited: bool) -> u32 {
-        let progress = Progress { now: Instant::default(), acknowledged_bytes: bytes, rtt_ns: 1, is_limited };
-        reno.on_progress(&progress);
+        reno.on_progress(&Progress::unmeasured(Instant::default(), bytes, 1, is_limited));
         reno.window
     }
 
-    /// RFC 5681 section 3.1, RFC 3465
+    /// RFC 5681 section 3.1, RFC 3465, RFC 9406
     #[test]
     fn slow_start_then_one_segment_per_window() {
         let mut reno = Reno::new(1000, 10_000);
         assert_eq!(acknowledge(&mut reno, 1000, true), 11_000);
-        assert_eq!(acknowledge(&mut reno, 9000, true), 13_000, "at most two segments per ACK");
-        assert_eq!(acknowledge(&mut reno, 9000, false), 13_000, "a window that is not used does not grow");
+        assert_eq!(acknowledge(&mut reno, 9000, true), 19_000, "at most eight segments per ACK");
+        assert_eq!(acknowledge(&mut reno, 9000, false), 19_000, "a window that is not used does not grow");
         reno.on_loss(Instant::default(), 20_000);
         assert_eq!((reno.window, reno.threshold), (10_000, 10_000));
         assert_eq!(acknowledge(&mut reno, 9000, true), 10_000);

@@ -93,6 +93,9 @@ impl Connection {
             now: cx.now,
             acknowledged_bytes: delivery.newly_acked,
             rtt_ns: self.rtt.srtt_ns().unwrap_or(0),
+            rtt_sample_ns: delivery.rtt_sample_ns(cx.now),
+            una: self.snd.una(),
+            nxt: self.snd.nxt(),
             is_limited,
         });
     }

@@ -161,7 +161,7 @@ mod tests {
         let mut connection = Connection::new(id, new, config, Instant::default());
         connection.congestion.on_loss(Instant::default(), 100_000);
         let (rtt_ns, is_limited) = (SECOND_NS, true);
-        let progress = congestion::Progress { now: Instant::default(), acknowledged_bytes: 1000, rtt_ns, is_limited };
+        let progress = congestion::Progress::unmeasured(Instant::default(), 1000, rtt_ns, is_limited);
         connection.congestion.on_progress(&progress);
         connection
     }
