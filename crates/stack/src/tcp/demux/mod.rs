@@ -49,20 +49,7 @@ impl Demux {
         remote_port: u16,
         is_of: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let hash = self.hasher.hash_arrival(addresses, local_port, remote_port);
-        let mask = self.mask();
-        let mut at = hash as usize & mask;
-        // Ends: at least half of the entries are free.
-        loop {
-            let entry = self.entries[at & mask];
-            if entry.slot == EMPTY {
-                return None;
-            }
-            if entry.hash == hash && is_of(entry.slot) {
-                return Some(entry.slot);
-            }
-            at += 1;
-        }
+        self.with_hash(self.hasher.hash_arrival(addresses, local_port, remote_port), is_of)
     }
 
     /// The hash of a segment's flow. Loads the line of the table where its search begins.
@@ -76,14 +63,20 @@ impl Demux {
     /// The first slot with this hash: most likely the right one.
     #[inline]
     pub(crate) fn first_with(&self, hash: u32) -> Option<u32> {
+        self.with_hash(hash, |_| true)
+    }
+
+    #[inline]
+    fn with_hash(&self, hash: u32, is_of: impl Fn(u32) -> bool) -> Option<u32> {
         let mask = self.mask();
         let mut at = hash as usize & mask;
+        // Ends: at least half of the entries are free.
         loop {
             let entry = self.entries[at & mask];
             if entry.slot == EMPTY {
                 return None;
             }
-            if entry.hash == hash {
+            if entry.hash == hash && is_of(entry.slot) {
                 return Some(entry.slot);
             }
             at += 1;
