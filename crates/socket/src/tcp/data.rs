@@ -63,6 +63,23 @@ impl Tcp<'_> {
         }
     }
 
+    /// Fetches into the CPU's cache what [`Self::send`] needs for these streams; for who has hundreds, before a message is sent on each of
+    /// a few: their cache misses overlap. At most [`LOOK_AHEAD_MAX`] of them are looked at. Streams that are not open, and those of
+    /// the kernel, are passed over.
+    ///
+    /// [`LOOK_AHEAD_MAX`]: sidestep_stack::tcp::LOOK_AHEAD_MAX
+    #[inline]
+    pub fn look_ahead_to_send(&mut self, streams: &[TcpStream]) {
+        let Some(bypass) = &self.engine.bypass else { return };
+        let known = &mut self.engine.streams.streams;
+        bypass.stack.tcp().look_ahead_to_send(streams.iter().filter_map(
+            |stream| match known.at(stream.0).ok()?.state {
+                StreamState::Accelerated { id, .. } => Some(id),
+                _ => None,
+            },
+        ));
+    }
+
     /// Reads into `out`; 0: the peer has finished.
     #[inline]
     pub fn read(&mut self, stream: TcpStream, out: &mut [u8]) -> Result<usize, TcpError> {

@@ -48,12 +48,16 @@ fn a_thousand_connections_from_here_at_once() {
         assert!(engine.tcp().path(*stream).unwrap().is_accelerated());
         assert_eq!(engine.tcp().send(*stream, &number.to_le_bytes()), Ok(8));
     }
+    // It changes nothing, whatever it is given.
+    engine.tcp().look_ahead_to_send(&[]);
+    engine.tcp().look_ahead_to_send(&all);
     for (number, stream) in all.iter().enumerate() {
         let mut bytes = [0; 8];
         assert_eq!(receive(&mut engine, *stream, &mut bytes), 8);
         assert_eq!(bytes, number.to_le_bytes());
     }
     all.iter().for_each(|stream| engine.tcp().close(*stream).unwrap());
+    engine.tcp().look_ahead_to_send(&all);
     poll_until(&mut engine, serving);
     wait("TIME-WAIT", || {
         engine.poll().unwrap();

@@ -150,11 +150,10 @@ impl CongestionControl for Cubic {
     }
 
     fn on_progress(&mut self, progress: &Progress) {
-        let growth = self.slow_start_growth(progress);
         if !progress.is_limited {
             return;
         }
-        match growth {
+        match self.slow_start_growth(progress) {
             Growth::SlowStart => self.window += self.slow_start_segments(progress),
             Growth::Conservative => self.window += self.slow_start_segments(progress) / CONSERVATIVE_DIVISOR,
             Growth::Over => self.avoid_congestion(progress),

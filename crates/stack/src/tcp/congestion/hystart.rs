@@ -3,17 +3,16 @@
 use super::Progress;
 use sidestep_wire::tcp::SequenceNumber;
 
-const MS: u64 = 1_000_000;
 /// MIN_RTT_THRESH and MAX_RTT_THRESH, the growth of the round trip that counts (RFC 9406 section 4.3).
-const GROWTH_MIN_NS: u64 = 4 * MS;
-const GROWTH_MAX_NS: u64 = 16 * MS;
+const GROWTH_MIN_US: u32 = 4_000;
+const GROWTH_MAX_US: u32 = 16_000;
 /// MIN_RTT_DIVISOR
-const GROWTH_DIVISOR: u64 = 8;
+const GROWTH_DIVISOR: u32 = 8;
 /// N_RTT_SAMPLE: a round with fewer samples says nothing.
-const SAMPLES: u32 = 8;
+const SAMPLES: u8 = 8;
 /// CSS_ROUNDS
-const CONSERVATIVE_ROUNDS: u32 = 5;
-const NONE: u64 = u64::MAX;
+const CONSERVATIVE_ROUNDS: u8 = 5;
+const NONE: u32 = u32::MAX;
 
 /// How the window may grow by an ACK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,28 +24,32 @@ pub(super) enum Growth {
     Over,
 }
 
-/// The rounds of a first slow start.
+/// The rounds of a first slow start. Small, as every connection has it: times are in us.
 #[derive(Clone, Debug)]
 pub(super) struct HyStart {
     /// windowEnd
-    round_end: Option<SequenceNumber>,
-    /// lastRoundMinRTT and currentRoundMinRTT, ns.
-    last_ns: u64,
-    current_ns: u64,
-    samples: u32,
-    conservative: Option<Conservative>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Conservative {
-    /// cssBaselineMinRtt, ns.
-    baseline_ns: u64,
-    rounds: u32,
+    round_end: SequenceNumber,
+    /// lastRoundMinRTT and currentRoundMinRTT.
+    last_us: u32,
+    current_us: u32,
+    /// cssBaselineMinRtt; [`NONE`] outside of CSS.
+    baseline_us: u32,
+    conservative_rounds: u8,
+    samples: u8,
+    has_begun: bool,
 }
 
 impl Default for HyStart {
     fn default() -> Self {
-        Self { round_end: None, last_ns: NONE, current_ns: NONE, samples: 0, conservative: None }
+        Self {
+            round_end: SequenceNumber(0),
+            last_us: NONE,
+            current_us: NONE,
+            baseline_us: NONE,
+            conservative_rounds: 0,
+            samples: 0,
+            has_begun: false,
+        }
     }
 }
 
@@ -55,45 +58,46 @@ impl HyStart {
     #[inline]
     pub(super) fn on_ack(&mut self, progress: &Progress) -> Growth {
         if let Some(sample_ns) = progress.rtt_sample_ns {
-            self.current_ns = self.current_ns.min(sample_ns);
-            self.samples += 1;
+            let sample_us = u32::try_from(sample_ns / 1000).unwrap_or(NONE);
+            self.current_us = self.current_us.min(sample_us);
+            self.samples = self.samples.saturating_add(1);
         }
         if self.samples >= SAMPLES {
             self.judge();
         }
-        if self.round_end.is_none_or(|end| progress.una.is_at_or_after(end)) {
+        if !self.has_begun || progress.una.is_at_or_after(self.round_end) {
             self.begin_round(progress.nxt);
         }
-        match self.conservative {
-            None => Growth::SlowStart,
-            Some(state) if state.rounds < CONSERVATIVE_ROUNDS => Growth::Conservative,
-            Some(_) => Growth::Over,
+        match self.baseline_us {
+            NONE => Growth::SlowStart,
+            _ if self.conservative_rounds < CONSERVATIVE_ROUNDS => Growth::Conservative,
+            _ => Growth::Over,
         }
     }
 
     fn judge(&mut self) {
-        match self.conservative {
-            None if self.current_ns >= self.last_ns.saturating_add(growth_ns(self.last_ns)) => {
-                self.conservative = Some(Conservative { baseline_ns: self.current_ns, rounds: 0 });
+        if self.baseline_us == NONE {
+            if self.last_us != NONE && self.current_us >= self.last_us.saturating_add(growth_us(self.last_us)) {
+                (self.baseline_us, self.conservative_rounds) = (self.current_us, 0);
             }
+        } else if self.current_us < self.baseline_us {
             // The round trip grew by chance.
-            Some(state) if self.current_ns < state.baseline_ns => self.conservative = None,
-            _ => {}
+            self.baseline_us = NONE;
         }
     }
 
     fn begin_round(&mut self, nxt: SequenceNumber) {
-        self.round_end = Some(nxt);
-        (self.last_ns, self.current_ns, self.samples) = (self.current_ns, NONE, 0);
-        if let Some(state) = &mut self.conservative {
-            state.rounds += 1;
+        (self.round_end, self.has_begun) = (nxt, true);
+        (self.last_us, self.current_us, self.samples) = (self.current_us, NONE, 0);
+        if self.baseline_us != NONE {
+            self.conservative_rounds += 1;
         }
     }
 }
 
 /// RttThresh
-fn growth_ns(last_ns: u64) -> u64 {
-    (last_ns / GROWTH_DIVISOR).clamp(GROWTH_MIN_NS, GROWTH_MAX_NS)
+fn growth_us(last_us: u32) -> u32 {
+    (last_us / GROWTH_DIVISOR).clamp(GROWTH_MIN_US, GROWTH_MAX_US)
 }
 
 #[cfg(test)]
@@ -101,9 +105,11 @@ mod tests {
     use super::*;
     use crate::tcp::time::Instant;
 
+    const MS: u64 = 1_000_000;
+
     /// Rounds of ten ACKs each, whose least round trip is `ms`; the growth after each round's last.
     fn rounds(hystart: &mut HyStart, all_ms: &[u64]) -> Vec<Growth> {
-        let mut begin = hystart.round_end.map_or(0, |end| end.0);
+        let mut begin = hystart.round_end.0;
         let mut after = Vec::new();
         for ms in all_ms {
             let mut last = Growth::SlowStart;
@@ -126,7 +132,7 @@ mod tests {
 
     /// Ready for rounds that begin at 0.
     fn started() -> HyStart {
-        HyStart { round_end: Some(SequenceNumber(0)), ..HyStart::default() }
+        HyStart { has_begun: true, ..HyStart::default() }
     }
 
     /// RFC 9406 section 4.2: an eighth of the round trip, at least 4 ms, at most 16 ms.
@@ -165,8 +171,8 @@ mod tests {
         let at =
             |una: u32| Progress { una: SequenceNumber(una), ..Progress::unmeasured(Instant::default(), 1, 1, true) };
         hystart.on_ack(&at(2000));
-        assert_eq!(hystart.last_ns, 10 * MS);
+        assert_eq!(hystart.last_us, 10_000);
         assert_eq!(hystart.on_ack(&at(3000)), Growth::SlowStart);
-        assert_eq!(hystart.last_ns, NONE);
+        assert_eq!(hystart.last_us, NONE);
     }
 }
