@@ -42,6 +42,8 @@ fn rates_out_of_range() {
     for batch in ["0", "1025", "many"] {
         refuses(&["bench", "rates", "--batch", batch], 2, &["--batch"]);
     }
+    let seldom = ["bench", "rates", "--place", "loopback", "--batch", "32", "--rates", "31,64"];
+    refuses(&seldom, 2, &["31 messages", "at least one batch a second", "--rates"]);
     refuses(&["bench", "rates", "--group", "10.0.0.1"], 2, &["group 10.0.0.1", "224.0.0.0/4"]);
 }
 

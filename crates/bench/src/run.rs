@@ -207,7 +207,7 @@ impl Scenario {
             }
             Self::Rates(rates) => {
                 message::check_size(rates.size, Transport::Udp.size_max())?;
-                rates.rates.iter().try_for_each(|rate| check_rate(*rate))?;
+                rates.rates.iter().try_for_each(|rate| check_rate(*rate, rates.batch))?;
                 check_duration(rates.duration)
             }
         }
@@ -319,11 +319,16 @@ pub(crate) fn check_duration(duration: Duration) -> Result<(), Problem> {
         .next("give --duration within it, for example 2s"))
 }
 
-fn check_rate(rate: f64) -> Result<(), Problem> {
-    if (1.0..=RATE_MAX).contains(&rate) {
+/// At least one batch a second: the peer takes a longer silence for the end.
+fn check_rate(rate: f64, batch: u32) -> Result<(), Problem> {
+    if (f64::from(batch)..=RATE_MAX).contains(&rate) {
         return Ok(());
     }
-    Err(Problem::usage(format!("cannot send {rate} messages per second"), format!("a rate is 1 to {RATE_MAX:.0}"))
+    let why = match batch {
+        1 => format!("a rate is 1 to {RATE_MAX:.0}"),
+        _ => format!("in batches of {batch} a rate is {batch} to {RATE_MAX:.0}, at least one batch a second"),
+    };
+    Err(Problem::usage(format!("cannot send {rate} messages per second"), why)
         .next("give --rates within it, for example 10k,50k,100k"))
 }
 
