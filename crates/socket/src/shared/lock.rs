@@ -12,10 +12,13 @@ use std::time::Duration;
 /// Looks at the tickets before a thread sleeps: the lock is held for a microsecond or so.
 const LOOKS: u32 = 200;
 
-/// Between two looks of a thread that sleeps. It is woken for each ticket.
+/// Between two looks of a thread that sleeps. It is woken for its ticket.
 const NAP: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
+/// Words to sleep on. With one word for all, each of a thousand threads is woken for each ticket of the others.
+const WAIT_WORDS: usize = 256;
+
+#[derive(Debug)]
 pub(super) struct Lock<T> {
     inner: Mutex<T>,
     /// The next ticket.
@@ -24,6 +27,8 @@ pub(super) struct Lock<T> {
     serving: AtomicU32,
     /// Threads that sleep until their ticket is served.
     asleep: AtomicU32,
+    /// What they sleep on: the word of their ticket's number, changed when it is served.
+    wait_words: Box<[AtomicU32; WAIT_WORDS]>,
 }
 
 /// A ticket that is served. Dropped, the next one is.
@@ -36,6 +41,7 @@ impl<T> Lock<T> {
             next: AtomicU32::new(0),
             serving: AtomicU32::new(0),
             asleep: AtomicU32::new(0),
+            wait_words: Box::new([const { AtomicU32::new(0) }; WAIT_WORDS]),
         }
     }
 
@@ -79,23 +85,31 @@ impl<T> Lock<T> {
         }
         // Before the look at `serving`: whoever serves looks at it afterwards.
         self.asleep.fetch_add(1, Ordering::SeqCst);
+        let word = self.wait_word(ticket);
         loop {
-            let serving = self.serving.load(Ordering::SeqCst);
-            if serving == ticket {
+            // Before the look at `serving`: the word is changed after that.
+            let seen = word.load(Ordering::SeqCst);
+            if self.serving.load(Ordering::SeqCst) == ticket {
                 break;
             }
-            futex::wait(&self.serving, serving, NAP, Scope::Private);
+            futex::wait(word, seen, NAP, Scope::Private);
         }
         self.asleep.fetch_sub(1, Ordering::SeqCst);
         Served(self)
+    }
+
+    fn wait_word(&self, ticket: u32) -> &AtomicU32 {
+        &self.wait_words[ticket as usize % WAIT_WORDS]
     }
 }
 
 impl<T> Drop for Served<'_, T> {
     fn drop(&mut self) {
-        self.0.serving.fetch_add(1, Ordering::SeqCst);
+        let next = self.0.serving.fetch_add(1, Ordering::SeqCst).wrapping_add(1);
         if self.0.asleep.load(Ordering::SeqCst) != 0 {
-            futex::wake_all(&self.0.serving, Scope::Private);
+            let word = self.0.wait_word(next);
+            word.fetch_add(1, Ordering::SeqCst);
+            futex::wake_all(word, Scope::Private);
         }
     }
 }
@@ -163,6 +177,37 @@ mod tests {
         });
         assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3, 4, 5]);
         assert!(lock.try_lock().is_some());
+    }
+
+    /// The times that this thread has slept.
+    fn sleeps() -> u64 {
+        let status = sidestep_sys::file::read_text(std::path::Path::new("/proc/thread-self/status"), 1 << 16).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        line.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn who_waits_is_not_woken_for_the_tickets_of_others() {
+        const THREADS: u32 = 500;
+        let (lock, slept) = (Lock::new(()), AtomicU64::new(0));
+        let held = lock.lock();
+        scope(|scope| {
+            for number in 0..THREADS {
+                let (lock, slept) = (&lock, &slept);
+                scope.spawn(move || {
+                    let before = sleeps();
+                    drop(lock.lock());
+                    slept.fetch_add(sleeps() - before, Ordering::Relaxed);
+                });
+                // The first has its ticket served, and waits for the lock.
+                while lock.asleep.load(Ordering::SeqCst) != number {
+                    yield_now();
+                }
+            }
+            drop(held);
+        });
+        // Some wait for the lock itself, too; with one word it was half of the square.
+        assert!(slept.into_inner() < u64::from(THREADS) * 20);
     }
 
     #[test]
