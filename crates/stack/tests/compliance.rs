@@ -28,7 +28,12 @@ fn what_the_table_names_exists() {
             let path = root.join("src/tcp").join(file);
             assert!(path.with_extension("rs").exists() || path.join("mod.rs").exists(), "no file {file}: {row}");
         }
-        for test in words(columns[4]).filter(|word| word.matches('_').count() > 1) {
+        let (scripts, names): (Vec<_>, Vec<_>) = words(columns[4]).partition(|word| word.ends_with(".pkt"));
+        for script in scripts {
+            assert!(root.join("tests/scripts").join(script).exists(), "no script {script}: {row}");
+            tests += 1;
+        }
+        for test in names.into_iter().filter(|word| word.matches('_').count() > 1) {
             assert!(code.contains(&format!("fn {test}()")), "no test {test}: {row}");
             tests += 1;
         }

@@ -215,7 +215,7 @@ fn strangers(config: Config, count: u16, bytes: usize) -> Play {
 #[test]
 fn a_thousand_strangers_do_not_fill_the_memory() {
     const COUNT: u64 = 1000;
-    let config = Config { orphan_bytes_max: 8 << 20, ..Config::latency() };
+    let config = Config { orphan_bytes_max: 8 << 20, send_buffer_initial_bytes: 200_000, ..Config::latency() };
     let mut play = strangers(config, COUNT as u16, 200_000);
     let (orphans, held) = play.host.tcp.orphans();
     let dropped = play.count(Counter::OrphansDropped);

@@ -53,6 +53,40 @@ fn an_echo_of_the_second_does_not() {
     }
 }
 
+/// An ACK of `ack` that reports `blocks` beside the echo.
+fn reports(play: &mut Play, ack: u32, clock: u32, blocks: &[(i32, i32)]) {
+    let ours = play.host_iss();
+    let mut options = echo(clock);
+    for (start, end) in blocks {
+        options.sack.push(SackBlock { start: ours + *start as u32, end: ours + *end as u32 });
+    }
+    play.raw(1, ack, Flags::ACK, options, b"");
+}
+
+/// RFC 2883 section 4, RFC 3708 section 2
+#[test]
+fn a_report_of_the_duplicate_takes_it_back() {
+    let (mut play, [_, second], before) = sent_again();
+    play.pass(10 * MS);
+    reports(&mut play, 5001, second, &[(1, 1001)]);
+    assert_eq!(play.count(Counter::SpuriousRecoveries), 1);
+    assert_eq!(play.facts().slow_start_threshold, before);
+}
+
+/// undo_marker of Linux: what the peer got before the recovery, or cannot have got at all, was not sent again by it.
+#[test]
+fn a_report_of_what_was_not_sent_again_does_not() {
+    let before_it: &[(i32, i32)] = &[(-999, 1)];
+    let never_sent: &[(i32, i32)] = &[(6001, 7001), (6001, 8001)];
+    for blocks in [before_it, never_sent] {
+        let (mut play, [_, second], before) = sent_again();
+        play.pass(10 * MS);
+        reports(&mut play, 1, second, blocks);
+        assert_eq!(play.count(Counter::SpuriousRecoveries), 0, "{blocks:?}");
+        assert!(play.facts().is_recovering && play.facts().slow_start_threshold < before, "{blocks:?}");
+    }
+}
+
 /// RFC 8985 section 6.2 step 4: once segments were seen to be late, three behind them prove nothing.
 #[test]
 fn a_mistake_makes_patient() {

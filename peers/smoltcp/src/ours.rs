@@ -50,6 +50,7 @@ impl Side {
         let buffer = BUFFER_BYTES as u32;
         let config = Config {
             send_buffer_bytes: buffer,
+            send_buffer_initial_bytes: buffer,
             receive_buffer_bytes: buffer,
             receive_window_initial_bytes: buffer,
             quickack: false,

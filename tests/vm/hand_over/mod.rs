@@ -88,7 +88,10 @@ fn open(a: &Host, b: &Host) -> Engine {
     };
     b.within(write).unwrap();
     let wish = options(a);
-    let wish = EngineOptions { tcp: Config { receive_buffer_bytes: ROOM, ..wish.tcp }, ..wish };
+    // A send buffer that has grown already: the peer's closed window keeps it from growing.
+    let send_buffer_initial_bytes = wish.tcp.send_buffer_bytes;
+    let wish =
+        EngineOptions { tcp: Config { receive_buffer_bytes: ROOM, send_buffer_initial_bytes, ..wish.tcp }, ..wish };
     // Control waits ten seconds for the second step of opening, in which an emulated CPU may not come to it.
     wait("an engine past the kernel", || {
         let engine = a.within(|| Engine::open(&wish)).unwrap();

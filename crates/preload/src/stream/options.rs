@@ -95,6 +95,7 @@ impl Group {
             Self::Service => to.service = from.service,
             Self::Sizes => {
                 to.send_buffer_bytes = from.send_buffer_bytes;
+                to.send_buffer_initial_bytes = from.send_buffer_initial_bytes;
                 to.receive_buffer_bytes = from.receive_buffer_bytes;
                 to.segment_bytes_max = from.segment_bytes_max;
             }
@@ -116,7 +117,8 @@ fn follow_sizes(twin: BorrowedFd<'_>, options: &mut Options) {
     let set = |size: rustix::io::Result<usize>| size.ok().and_then(|size| u32::try_from(size / 2).ok());
     let SetBuffers { send, receive } = stream_options::set_buffers(twin).unwrap_or_default();
     if let (true, Some(bytes @ 1..)) = (send, set(sockopt::socket_send_buffer_size(twin))) {
-        options.send_buffer_bytes = bytes;
+        // As in the kernel a buffer whose size was set does not grow by itself (SOCK_SNDBUF_LOCK).
+        (options.send_buffer_bytes, options.send_buffer_initial_bytes) = (bytes, bytes);
     }
     if let (true, Some(bytes @ 1..)) = (receive, set(sockopt::socket_recv_buffer_size(twin))) {
         options.receive_buffer_bytes = bytes;

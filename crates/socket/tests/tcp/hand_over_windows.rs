@@ -2,7 +2,7 @@
 //! retransmission timeout of its has to end first.
 
 use crate::handing_over::hand_over;
-use crate::peer::{Content, OURS, THEIRS, connect, kernel_listen, poll_until};
+use crate::peer::{Content, OURS, THEIRS, connect, kernel_listen, poll_until, whole_send_buffer};
 use crate::support::{Control, address, engine, lab, reach, wait};
 use sidestep_lab::{Host, Side};
 use sidestep_socket::Engine;
@@ -31,6 +31,7 @@ fn pair(a: &Host, b: &Host, engine: &mut Engine, is_v6: bool) -> (TcpStream, Ker
 }
 
 fn send(engine: &mut Engine, stream: TcpStream, sent: &mut Content) {
+    whole_send_buffer(engine, stream);
     while sent.at < sent.len {
         sent.at += engine.tcp().send(stream, sent.next()).expect("there is room for all");
     }

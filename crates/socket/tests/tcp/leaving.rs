@@ -1,6 +1,6 @@
 //! How streams end that nobody holds any more, of engines that are dropped and of programs that end; and peers that are gone.
 
-use crate::peer::{OURS, accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until};
+use crate::peer::{OURS, accept, connect, heard, kernel_connect, kernel_listen, listen, poll_until, whole_send_buffer};
 use crate::roles::start;
 use crate::support::{Control, WATCHDOG, address, ip, lab, reach, seconds, wait};
 use sidestep_lab::Side;
@@ -56,6 +56,7 @@ fn an_engine_that_is_dropped_delivers_what_was_handed_over() {
     let Some(lab) = lab() else { return };
     for is_v6 in [false, true] {
         let (_control, mut engine, stream, peer) = pair(&lab, is_v6, WATCHDOG);
+        whole_send_buffer(&mut engine, stream);
         assert_eq!(engine.tcp().send(stream, &vec![7; HANDED_OVER]), Ok(HANDED_OVER));
         let reading = std::thread::spawn(|| {
             // The window is full when the engine ends.
@@ -72,6 +73,7 @@ fn an_engine_that_is_dropped_delivers_what_was_handed_over() {
 fn streams_that_were_closed_before_are_waited_for() {
     let Some(lab) = lab() else { return };
     let (_control, mut engine, stream, peer) = pair(&lab, false, WATCHDOG);
+    whole_send_buffer(&mut engine, stream);
     assert_eq!(engine.tcp().send(stream, &vec![7; HANDED_OVER]), Ok(HANDED_OVER));
     engine.tcp().close(stream).unwrap();
     assert_eq!(engine.tcp().orphans().0, 1);
@@ -86,6 +88,7 @@ fn what_is_lost_at_the_end_is_counted_and_told() {
     let Some(lab) = lab() else { return };
     for linger in [Duration::from_millis(300), Duration::ZERO] {
         let (_control, mut engine, stream, peer) = pair(&lab, true, Duration::ZERO);
+        whole_send_buffer(&mut engine, stream);
         let handed_over = engine.tcp().send(stream, &vec![7; 4 << 20]).unwrap() as u64;
         wait("a closed window", || {
             engine.poll().unwrap();
@@ -281,6 +284,7 @@ fn a_program_that_does_not_poll_for_a_while_comes_back() {
         let writing = std::thread::spawn(move || {
             theirs.write_all(&vec![OURS as u8; 1 << 20]).and_then(|()| theirs.shutdown(std::net::Shutdown::Write))
         });
+        whole_send_buffer(&mut engine, stream);
         assert_eq!(engine.tcp().send(stream, &vec![7; HANDED_OVER]), Ok(HANDED_OVER));
         std::thread::sleep(Duration::from_millis(2500));
         let reading = std::thread::spawn(|| count(peer));
@@ -335,6 +339,7 @@ fn strangers(lab: &Lab, is_v6: bool, number: usize, seconds: u64) {
     let _control = Control::start(b);
     let mut options = EngineOptions { linger: Duration::ZERO, ..EngineOptions::on(&b.interface) };
     options.tcp.orphan_bytes_max = 32 << 20;
+    options.tcp.send_buffer_initial_bytes = options.tcp.send_buffer_bytes;
     let mut engine = b.within(|| Engine::open(&options)).unwrap();
     let at = SocketAddr::new(address(b, is_v6), 7000);
     let listener = listen(b, &mut engine, at);

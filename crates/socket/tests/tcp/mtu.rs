@@ -1,6 +1,8 @@
 //! The interface's MTU changes under an engine: segments follow it, and nothing that is longer leaves; the peer is Linux.
 
-use crate::peer::{OURS, THEIRS, carry, connect, exchange, join, kernel_exchange, kernel_listen, listen, poll_until};
+use crate::peer::{
+    OURS, THEIRS, carry, connect, exchange, join, kernel_exchange, kernel_listen, listen, poll_until, whole_send_buffer,
+};
 use crate::support::{Control, address, engine, lab, set_mtu, wait};
 use sidestep_lab::Side;
 use sidestep_lab::{Host, Lab};
@@ -157,6 +159,7 @@ fn what_is_closed_follows_it() {
         [a, b].into_iter().for_each(|host| set_mtu(host, 9000));
         let mut engine = engine(b);
         let closed = both_roles(&lab, &mut engine, is_v6, 7000).map(|(stream, peer)| {
+            whole_send_buffer(&mut engine, stream);
             assert_eq!(engine.tcp().send(stream, &vec![7; LEFT]), Ok(LEFT));
             wait("a full window", || {
                 engine.poll().unwrap();

@@ -4,7 +4,7 @@ use crate::support::{Control, WATCHDOG, address, engine, wait, wait_at_most};
 use sidestep_lab::Host;
 use sidestep_socket::Engine;
 use sidestep_socket::tcp::{TcpListener, TcpStream};
-use sidestep_stack::tcp::{Readiness, Shutdown};
+use sidestep_stack::tcp::{Options, Readiness, Shutdown};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream as KernelStream};
 use std::thread::JoinHandle;
@@ -139,6 +139,13 @@ pub(crate) fn accept(engine: &mut Engine, listener: TcpListener) -> TcpStream {
         engine.poll().expect("it is ours");
         engine.tcp().accept(listener).expect("it listens")
     })
+}
+
+/// The send buffer takes all that it may have at once, as one whose size is set (SO_SNDBUF) does.
+pub(crate) fn whole_send_buffer(engine: &mut Engine, stream: TcpStream) {
+    let options = engine.tcp().options(stream).expect("it is open").expect("it is past the kernel");
+    let options = Options { send_buffer_initial_bytes: options.send_buffer_bytes, ..options };
+    engine.tcp().set_options(stream, options).expect("they are sound");
 }
 
 /// What has come, once something has; an error of the connection ends the test by its name.

@@ -142,7 +142,8 @@ fn stream() {
 /// Connects, hands over a few megabytes, and returns from main.
 fn last_words() {
     let at: SocketAddr = std::env::var(AT).unwrap().parse().unwrap();
-    let options = EngineOptions { frames: 1024, ring_entries: 512, linger: WATCHDOG, ..EngineOptions::on("lab0") };
+    let mut options = EngineOptions { frames: 1024, ring_entries: 512, linger: WATCHDOG, ..EngineOptions::on("lab0") };
+    options.tcp.send_buffer_initial_bytes = options.tcp.send_buffer_bytes;
     let mut engine = Engine::open(&options).unwrap();
     let defaults = engine.tcp().defaults();
     let stream = engine.tcp().connect(at, None, defaults).unwrap();

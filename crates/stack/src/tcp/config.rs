@@ -85,6 +85,8 @@ settings! {
     congestion: Congestion = Congestion::Host, 0, 0;
     #[doc = "Bytes of a connection that may wait to be sent and acknowledged."]
     send_buffer_bytes: u32 = 4 << 20, 4096, BUFFER;
+    #[doc = "The send buffer to begin with: it grows to send_buffer_bytes with the congestion window (as tcp_wmem of Linux)."]
+    send_buffer_initial_bytes: u32 = 128 << 10, 4096, BUFFER;
     #[doc = "Bytes of a connection that may wait to be read: up to here its window grows."]
     receive_buffer_bytes: u32 = 6 << 20, 4096, BUFFER;
     #[doc = "The receive window to begin with."]
@@ -191,6 +193,7 @@ impl Config {
             service: Service::default(),
             segment_bytes_max: 0,
             send_buffer_bytes: self.send_buffer_bytes,
+            send_buffer_initial_bytes: self.send_buffer_initial_bytes,
             receive_buffer_bytes: self.receive_buffer_bytes,
             congestion: self.congestion,
         }

@@ -89,8 +89,11 @@ pub struct Options {
     pub service: Service,
     /// The largest segment to send and to ask for, without options; 0: what the path allows. `TCP_MAXSEG`
     pub segment_bytes_max: u16,
-    /// Bytes that may wait to be sent and acknowledged. `SO_SNDBUF`
+    /// Bytes that may wait to be sent and acknowledged, at the most. `SO_SNDBUF`, which sets the initial ones to the same.
     pub send_buffer_bytes: u32,
+    /// So many at least, if they are not more than the most: beyond them the buffer grows with the congestion window, so that a peer
+    /// which takes nothing costs little memory.
+    pub send_buffer_initial_bytes: u32,
     /// Bytes that may wait to be read: up to here the window grows. Fixes the window scale, so it counts when the connection
     /// is made; later it can be lowered. `SO_RCVBUF`
     pub receive_buffer_bytes: u32,

@@ -123,6 +123,7 @@ fn config(dice: &mut Dice<'_>) -> Config {
         congestion: dice.one_of(&[Congestion::Reno, Congestion::Cubic, Congestion::Bbr]),
         initial_window_segments: dice.one_of(&[1, 2, 3, 10, 10, 40]),
         send_buffer_bytes: buffer(dice),
+        send_buffer_initial_bytes: buffer(dice),
         receive_buffer_bytes,
         receive_window_initial_bytes: dice.magnitude(4096, 65_536) as u32,
         mtu_bytes: dice.one_of(&[1500, 1500, 1500, 9000, 1280, 600]),

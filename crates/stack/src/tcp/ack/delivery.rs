@@ -3,7 +3,7 @@
 use crate::tcp::loss_recovery::scoreboard::Sent;
 use crate::tcp::tcb::connection::Connection;
 use crate::tcp::time::Instant;
-use sidestep_wire::tcp::SequenceNumber;
+use sidestep_wire::tcp::{SackBlock, SequenceNumber};
 
 /// The segments that one ACK reports as delivered, in sum.
 pub(crate) struct Delivery {
@@ -18,10 +18,12 @@ pub(crate) struct Delivery {
     /// The last sent of the segments that arrived.
     pub(crate) newest: Option<Sent>,
     pub(crate) in_flight_before: u32,
-    /// It reports a duplicate.
-    pub(crate) has_dsack: bool,
+    /// What it reports as a duplicate (D-SACK, RFC 2883).
+    pub(crate) duplicate: Option<SackBlock>,
     /// It is a duplicate ACK as RFC 5681 section 2 defines it.
     pub(crate) is_duplicate: bool,
+    /// It is one of a peer that does not sack, and says that one more segment has left the network.
+    pub(crate) tells_departure: bool,
 }
 
 impl Delivery {
@@ -36,8 +38,9 @@ impl Delivery {
             newest: None,
             has_retransmitted: false,
             in_flight_before: connection.recovery.pipe(connection.payload_bytes()),
-            has_dsack: false,
+            duplicate: None,
             is_duplicate: false,
+            tells_departure: false,
         }
     }
 

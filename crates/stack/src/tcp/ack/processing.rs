@@ -29,12 +29,13 @@ impl Connection {
         // Answers to window probes are none.
         let is_bare = seg.payload.is_empty() && !seg.has(Flags::FIN);
         delivery.is_duplicate = delivery.newly_acked == 0 && is_bare && !wnd_changed && self.snd.wnd() > 0;
+        delivery.tells_departure = delivery.is_duplicate && !self.negotiated.sack() && self.recovery.count_duplicate();
         self.sample_rtt(cx.now, &delivery);
         if is_first_resent && delivery.newly_acked > 0 {
             self.undo_on_echo(cx, seg);
         }
-        if delivery.has_dsack {
-            self.undo_on_duplicate(cx);
+        if let Some(duplicate) = delivery.duplicate {
+            self.undo_on_duplicate(cx, duplicate);
         }
         self.end_tail_probe(cx, &delivery, seg);
         self.respond_to_ack(cx, &delivery);
@@ -46,6 +47,7 @@ impl Connection {
         self.note_delivery(cx.now, delivery);
         let lost = self.detect_losses(cx, delivery);
         self.update_phase(cx, delivery, lost);
+        self.grow_send_buffer();
         self.restart_timers(cx, delivery);
     }
 
@@ -82,7 +84,7 @@ impl Connection {
             for block in blocks.as_slice().iter().filter(|block| is_sack_block_valid(block, seg.ack, self.snd.nxt())) {
                 self.recovery.board.sack(*block, &mut note);
             }
-            delivery.has_dsack = is_dsack(blocks.as_slice(), seg.ack);
+            delivery.duplicate = reported_duplicate(blocks.as_slice(), seg.ack, self.snd.nxt());
         }
         self.recovery.rack.end_of_ack();
         self.snd.acknowledge(seg.ack);
@@ -120,18 +122,13 @@ fn is_sack_block_valid(block: &SackBlock, ack: SequenceNumber, nxt: SequenceNumb
     block.start.is_before(block.end) && block.start.is_at_or_after(ack) && block.end.is_at_or_before(nxt)
 }
 
-/// RFC 2883 section 4: the first block lies below the ACK, or within the second.
+/// RFC 2883 section 4: the first block lies below the ACK, or within the second. What was never sent is no duplicate.
 #[inline]
-fn is_dsack(blocks: &[SackBlock], ack: SequenceNumber) -> bool {
-    match blocks {
-        [first, ..] if first.start.is_before(first.end) && first.end.is_at_or_before(ack) => true,
-        [first, second, ..] => {
-            first.start.is_before(first.end)
-                && first.start.is_at_or_after(second.start)
-                && first.end.is_at_or_before(second.end)
-        }
-        _ => false,
-    }
+fn reported_duplicate(blocks: &[SackBlock], ack: SequenceNumber, nxt: SequenceNumber) -> Option<SackBlock> {
+    let first = *blocks.first()?;
+    let is_block = first.start.is_before(first.end) && first.end.is_at_or_before(nxt);
+    let is_within = |outer: &SackBlock| first.start.is_at_or_after(outer.start) && first.end.is_at_or_before(outer.end);
+    (is_block && (first.end.is_at_or_before(ack) || blocks.get(1).is_some_and(is_within))).then_some(first)
 }
 
 #[cfg(test)]
@@ -145,13 +142,14 @@ mod tests {
     /// RFC 2883 section 4
     #[test]
     fn duplicates_are_told_from_news() {
-        let ack = SequenceNumber(100);
-        assert!(is_dsack(&[block(50, 60)], ack));
-        assert!(is_dsack(&[block(120, 130), block(110, 150)], ack));
-        assert!(!is_dsack(&[block(120, 130), block(140, 150)], ack));
-        assert!(!is_dsack(&[block(120, 130)], ack));
-        assert!(!is_dsack(&[block(60, 50)], ack), "backward blocks say nothing");
-        assert!(!is_dsack(&[], ack));
+        let duplicate = |blocks: &[SackBlock]| reported_duplicate(blocks, SequenceNumber(100), SequenceNumber(200));
+        assert_eq!(duplicate(&[block(50, 60)]), Some(block(50, 60)));
+        assert_eq!(duplicate(&[block(120, 130), block(110, 150)]), Some(block(120, 130)));
+        assert_eq!(duplicate(&[block(120, 130), block(140, 150)]), None);
+        assert_eq!(duplicate(&[block(120, 130)]), None);
+        assert_eq!(duplicate(&[block(60, 50)]), None, "backward blocks say nothing");
+        assert_eq!(duplicate(&[block(210, 220), block(205, 230)]), None, "never sent");
+        assert_eq!(duplicate(&[]), None);
     }
 
     #[test]

@@ -39,8 +39,7 @@ impl Connection {
     /// RFC 5681 section 3.2 and RFC 6582 section 3.2, for a peer that does not sack.
     fn count_duplicate_acks(&mut self, cx: &Context<'_>, delivery: &Delivery) -> u32 {
         let recovery = &mut self.recovery;
-        if delivery.is_duplicate {
-            recovery.duplicate_acks = recovery.duplicate_acks.saturating_add(1);
+        if delivery.tells_departure {
             let is_third = recovery.duplicate_acks == DUPLICATE_ACKS && recovery.phase == Phase::Open;
             // RFC 6582 section 3.2 step 2: not for what an earlier recovery has already covered.
             if is_third && delivery.ack.is_at_or_after(recovery.point) {

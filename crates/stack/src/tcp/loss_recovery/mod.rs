@@ -67,6 +67,17 @@ impl Recovery {
         self.board.in_flight_bytes().saturating_sub(self.duplicate_acks.saturating_mul(payload_bytes))
     }
 
+    /// Counts a duplicate ACK of a peer that does not sack. False if no segment can have caused it: not more leave the network than are in
+    /// it, the first of them not among them, as it is what is missing (RFC 5681 section 5, tcp_limit_reno_sacked of Linux); and after
+    /// a timeout slow start counts ACKs of new data only (RFC 5681 section 3.1).
+    pub(crate) fn count_duplicate(&mut self) -> bool {
+        let missing = self.board.lost().max(1) as usize;
+        let may_have_left = self.board.len().saturating_sub(missing);
+        let is_possible = self.phase != Phase::Timeout && (self.duplicate_acks as usize) < may_have_left;
+        self.duplicate_acks += u32::from(is_possible);
+        is_possible
+    }
+
     /// Recovery is over.
     pub(crate) fn end_recovery(&mut self) {
         self.phase = Phase::Open;

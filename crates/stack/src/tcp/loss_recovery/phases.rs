@@ -33,7 +33,7 @@ impl Connection {
     pub(crate) fn enter_fast_recovery(&mut self, cx: &mut Context<'_>) {
         cx.counters.count(Counter::FastRecoveries);
         let flight = self.snd.nxt().since(self.snd.una());
-        self.recovery.save_undo(&self.congestion, false);
+        self.recovery.save_undo(&self.congestion, self.snd.una(), false);
         self.recovery.phase = Phase::Fast;
         self.recovery.point = self.snd.nxt();
         self.recovery.prr.begin(flight);
@@ -45,7 +45,7 @@ impl Connection {
         self.statistics.timeouts += 1;
         let first = self.liveness.timeouts() == 1;
         let flight = self.snd.nxt().since(self.snd.una());
-        self.recovery.save_undo(&self.congestion, true);
+        self.recovery.save_undo(&self.congestion, self.snd.una(), true);
         self.congestion.on_timeout(cx.now, flight, first);
         if let Some(model) = self.congestion.model() {
             model.on_all_lost(self.recovery.board.in_flight_bytes());
@@ -63,7 +63,7 @@ impl Connection {
     fn update_prr(&mut self, delivery: &Delivery, lost: u32) {
         let segment = self.payload_bytes();
         // A duplicate ACK without SACK says that a segment has arrived, but not which.
-        let counted = if !self.negotiated.sack() && delivery.is_duplicate { segment } else { delivery.delivered };
+        let counted = if delivery.tells_departure { segment } else { delivery.delivered };
         let step = prr::Step {
             delivered: counted,
             pipe: self.recovery.pipe(segment),

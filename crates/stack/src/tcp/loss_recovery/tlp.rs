@@ -70,7 +70,7 @@ impl Connection {
     pub(crate) fn end_tail_probe(&mut self, cx: &mut Context<'_>, delivery: &Delivery, seg: &Seg<'_>) {
         let Some(tail) = self.recovery.tail else { return };
         let bare = delivery.is_duplicate && seg.options.sack.is_empty();
-        match tail.on_ack(delivery.ack, delivery.has_dsack, bare) {
+        match tail.on_ack(delivery.ack, delivery.duplicate.is_some(), bare) {
             ProbeResult::Open => return,
             ProbeResult::Superfluous => {}
             // RFC 8985 section 7.4.2: invoke congestion control response equivalent to a fast recovery.

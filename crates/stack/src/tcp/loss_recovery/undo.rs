@@ -8,10 +8,13 @@ use crate::tcp::loss_recovery::{Phase, Recovery};
 use crate::tcp::segment_arrives::seg::Seg;
 use crate::tcp::tcb::connection::{Connection, Context};
 use crate::tcp::time::Instant;
+use sidestep_wire::tcp::{SackBlock, SequenceNumber};
 
 /// The state to undo a recovery.
 pub(crate) struct Undo {
     before: Option<Controller>,
+    /// SND.UNA when it began (undo_marker of Linux).
+    since: SequenceNumber,
     /// Segments sent again for which no duplicate was reported yet.
     unproven: u32,
     /// The timer has begun it, not what arrived in another order.
@@ -20,11 +23,11 @@ pub(crate) struct Undo {
 
 impl Recovery {
     /// Saves the state to undo the recovery.
-    pub(super) fn save_undo(&mut self, before: &Controller, is_by_timer: bool) {
+    pub(super) fn save_undo(&mut self, before: &Controller, una: SequenceNumber, is_by_timer: bool) {
         if self.phase != Phase::Open {
             return;
         }
-        self.undo = Some(Undo { before: before.saved(), unproven: 0, is_by_timer });
+        self.undo = Some(Undo { before: before.saved(), since: una, unproven: 0, is_by_timer });
         if !self.board.has_resent() {
             self.first_resent_at = None;
         }
@@ -39,9 +42,11 @@ impl Recovery {
         }
     }
 
-    /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake.
-    fn is_disproved_by_duplicate(&mut self) -> bool {
-        let Some(undo) = self.undo.as_mut().filter(|undo| undo.unproven > 0) else { return false };
+    /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake. What lies before
+    /// the recovery was not sent again by it.
+    fn is_disproved_by_duplicate(&mut self, duplicate: SackBlock) -> bool {
+        let is_of_it = |undo: &&mut Undo| undo.unproven > 0 && duplicate.end.is_after(undo.since);
+        let Some(undo) = self.undo.as_mut().filter(is_of_it) else { return false };
         undo.unproven -= 1;
         undo.unproven == 0
     }
@@ -65,12 +70,12 @@ impl Recovery {
 
 impl Connection {
     /// A duplicate was reported.
-    pub(crate) fn undo_on_duplicate(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn undo_on_duplicate(&mut self, cx: &mut Context<'_>, duplicate: SackBlock) {
         // That of a tail probe says nothing about reordering: the timer has sent it.
         if self.recovery.tail.is_none_or(|tail| !tail.resent) {
             self.recovery.rack.note_duplicate(self.snd.una(), self.snd.nxt());
         }
-        if self.recovery.is_disproved_by_duplicate() {
+        if self.recovery.is_disproved_by_duplicate(duplicate) {
             self.recovery.note_reordering();
             self.take_recovery_back(cx);
         }
