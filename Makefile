@@ -62,7 +62,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	shellcheck -x scripts/bootstrap scripts/build-module scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
-		.ci/run peers/lib peers/*/run peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
+		.ci/run peers/lib peers/*/run peers/tcp/fetch peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
 
@@ -74,10 +74,10 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against other rings, smoltcp, FIX codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
-	peers/smoltcp/run
+	peers/tcp/run
 	peers/codec/run
 	peers/c-loop/run
 	peers/sockperf/run
@@ -108,4 +108,4 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/smoltcp/target peers/codec/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/fix/*/target

@@ -193,7 +193,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
     let metadata = metadata();
     for file in [
         "peers/ring/Cargo.lock",
-        "peers/smoltcp/Cargo.lock",
+        "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
         "fuzz/Cargo.lock",
         "tests/outside/Cargo.lock",

@@ -19,10 +19,6 @@ pub const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 
 /// Two hosts with connections between them.
 pub trait Contestant {
-    /// Its name.
-    const NAME: &'static str;
-    /// With so many connections, all of them made.
-    fn connected(connections: usize) -> Self;
     /// [`MESSAGE`] there and back on one of them: two segments, each carrying the ACK of the one before.
     fn ping(&mut self, connection: usize);
     /// So many bytes there, on the first connection, in full segments. All have arrived and are acknowledged when it returns.

@@ -1,5 +1,5 @@
 //! sidestep's stack as the engine uses it: frames in, segments out behind a prebuilt header. ACKs are delayed as
-//! smoltcp's are, so that both send the same segments; the profile for low latency would not delay them.
+//! the others' are, so that all send the same segments; the profile for low latency would not delay them.
 
 use crate::contestant::{ADDRESSES, BLOCK, BUFFER_BYTES, Contestant, FIRST_PORT, MACS, MESSAGE, PORT, ROUND_NS};
 use crate::wire::{FRAMES, Wire};
@@ -24,7 +24,7 @@ struct Side {
 }
 
 /// Both hosts.
-pub struct Ours {
+pub struct SidestepPair {
     now: Instant,
     client: Side,
     server: Side,
@@ -104,17 +104,9 @@ impl Side {
     }
 }
 
-impl Ours {
-    fn pass_frames(&mut self) {
-        self.server.receive(self.now, &mut self.there, &mut self.back);
-        self.client.receive(self.now, &mut self.back, &mut self.there);
-    }
-}
-
-impl Contestant for Ours {
-    const NAME: &'static str = "sidestep";
-
-    fn connected(connections: usize) -> Self {
+impl SidestepPair {
+    /// With so many connections, all of them made.
+    pub fn connected(connections: usize) -> Self {
         let (client, server) = (Side::new(0), Side::new(1));
         let now = Instant::from_nanos(1_000_000_000);
         let mut pair = Self { now, client, server, there: Wire::new(), back: Wire::new() };
@@ -133,6 +125,13 @@ impl Contestant for Ours {
         pair
     }
 
+    fn pass_frames(&mut self) {
+        self.server.receive(self.now, &mut self.there, &mut self.back);
+        self.client.receive(self.now, &mut self.back, &mut self.there);
+    }
+}
+
+impl Contestant for SidestepPair {
     #[inline]
     fn ping(&mut self, connection: usize) {
         self.now = self.now.after_ns(ROUND_NS);

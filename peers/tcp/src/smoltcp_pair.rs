@@ -1,7 +1,7 @@
 //! smoltcp, driven the cheapest way its interface has: what is sent leaves by one `poll_egress`, what comes is taken by
 //! `poll_ingress_single`, and the answering side gets the sockets to serve.
 //!
-//! Settings so that both send the same segments: timestamps (smoltcp has them with a generator only), CUBIC, Nagle's algorithm
+//! Settings so that all send the same segments: timestamps (smoltcp has them with a generator only), CUBIC, Nagle's algorithm
 //! off, ACKs delayed (by 10 ms, its default) so that they ride on answers.
 
 use crate::contestant::{ADDRESSES, BLOCK, BUFFER_BYTES, Contestant, FIRST_PORT, MACS, MESSAGE, PORT, ROUND_NS};
@@ -83,7 +83,7 @@ struct Side {
 }
 
 /// Both hosts.
-pub struct Theirs {
+pub struct SmoltcpPair {
     now_ns: u64,
     client: Side,
     server: Side,
@@ -144,28 +144,9 @@ impl Side {
     }
 }
 
-impl Theirs {
-    #[inline]
-    fn advance(&mut self) -> Instant {
-        self.now_ns += ROUND_NS;
-        NOW_MS.store((self.now_ns / 1_000_000) as u32, Ordering::Relaxed);
-        Instant::from_micros((self.now_ns / 1000) as i64)
-    }
-
-    fn pass_frames(&mut self) {
-        let now = self.advance();
-        let Self { client, server, there, back, .. } = self;
-        while client.send(now, back, there) {}
-        server.receive(now, there, back);
-        while server.send(now, there, back) {}
-        client.receive(now, back, there);
-    }
-}
-
-impl Contestant for Theirs {
-    const NAME: &'static str = "smoltcp";
-
-    fn connected(connections: usize) -> Self {
+impl SmoltcpPair {
+    /// With so many connections, all of them made.
+    pub fn connected(connections: usize) -> Self {
         let (mut there, mut back) = (Wire::new(), Wire::new());
         let client = Side::new(0, (&mut back, &mut there));
         let server = Side::new(1, (&mut there, &mut back));
@@ -190,6 +171,24 @@ impl Contestant for Theirs {
         pair
     }
 
+    #[inline]
+    fn advance(&mut self) -> Instant {
+        self.now_ns += ROUND_NS;
+        NOW_MS.store((self.now_ns / 1_000_000) as u32, Ordering::Relaxed);
+        Instant::from_micros((self.now_ns / 1000) as i64)
+    }
+
+    fn pass_frames(&mut self) {
+        let now = self.advance();
+        let Self { client, server, there, back, .. } = self;
+        while client.send(now, back, there) {}
+        server.receive(now, there, back);
+        while server.send(now, there, back) {}
+        client.receive(now, back, there);
+    }
+}
+
+impl Contestant for SmoltcpPair {
     #[inline]
     fn ping(&mut self, connection: usize) {
         let now = self.advance();

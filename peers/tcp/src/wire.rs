@@ -62,6 +62,12 @@ impl Wire {
         (self.count != 0).then(|| &self.frames[self.first][..self.lengths[self.first]])
     }
 
+    /// The same, for a reader that writes into it.
+    #[inline]
+    pub fn front_mut(&mut self) -> Option<&mut [u8]> {
+        (self.count != 0).then(|| &mut self.frames[self.first][..self.lengths[self.first]])
+    }
+
     /// It has been read.
     #[inline]
     pub fn pop(&mut self) {
