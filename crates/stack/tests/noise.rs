@@ -61,7 +61,7 @@ fn choices(random: &mut Rng, before: Choices) -> Choices {
         user_timeout_ns: if random.bool() { 0 } else { random.u64(..5000 * MS) },
         segment_bytes_max: if random.bool() { 0 } else { random.u16(88..2000) },
         send_buffer_bytes: random.u32(1..100_000),
-        send_buffer_initial_bytes: random.u32(..100_000),
+        send_buffer_initial_bytes: random.u32(1..100_000),
         receive_buffer_bytes: random.u32(1..100_000),
         congestion: [Congestion::Reno, Congestion::Cubic, Congestion::Bbr][random.usize(..3)],
         ..before

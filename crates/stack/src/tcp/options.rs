@@ -106,7 +106,8 @@ impl Options {
     /// Refuses values that no connection can work with: [`Error::InvalidOption`].
     pub fn check(&self) -> Result<(), Error> {
         let is_segment_possible = self.segment_bytes_max == 0 || self.segment_bytes_max >= SEGMENT_BYTES_MIN;
-        let has_buffers = self.send_buffer_bytes > 0 && self.receive_buffer_bytes > 0;
+        let has_buffers =
+            self.send_buffer_bytes > 0 && self.send_buffer_initial_bytes > 0 && self.receive_buffer_bytes > 0;
         let can_ask = |keepalive: KeepAlive| {
             keepalive.idle_ns > 0 && keepalive.interval_ns >= INTERVAL_NS_MIN && keepalive.probes_max > 0
         };
@@ -136,6 +137,7 @@ mod tests {
             asking(1, 1000, 0),
             Options { segment_bytes_max: 1, ..sound },
             Options { send_buffer_bytes: 0, ..sound },
+            Options { send_buffer_initial_bytes: 0, ..sound },
             Options { receive_buffer_bytes: 0, ..sound },
         ] {
             assert_eq!(impossible.check(), Err(Error::InvalidOption), "{impossible:?}");

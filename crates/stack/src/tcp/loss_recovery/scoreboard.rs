@@ -86,6 +86,13 @@ impl Scoreboard {
         self.resent_in_flight > 0 || self.sent.iter().any(|record| record.lost && record.resent)
     }
 
+    /// Returns whether a segment that reaches into `block` was sent more than once.
+    pub(crate) fn has_resent_within(&self, block: SackBlock) -> bool {
+        let first = self.sent.partition_point(|record| record.end.is_at_or_before(block.start));
+        let mut within = self.sent.iter().skip(first).take_while(|record| record.start.is_before(block.end));
+        within.any(|record| record.resent)
+    }
+
     /// Returns whether all that is in flight was sent once, and nothing else is known of it.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

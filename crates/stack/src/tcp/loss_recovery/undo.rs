@@ -43,8 +43,11 @@ impl Recovery {
     }
 
     /// A duplicate was reported. True if now all that was sent again has proved superfluous: the recovery was a mistake. What lies before
-    /// the recovery was not sent again by it.
-    fn is_disproved_by_duplicate(&mut self, duplicate: SackBlock) -> bool {
+    /// the recovery was not sent again by it; of what lies behind SND.UNA the board knows whether it was.
+    fn is_disproved_by_duplicate(&mut self, duplicate: SackBlock, una: SequenceNumber) -> bool {
+        if duplicate.start.is_at_or_after(una) && !self.board.has_resent_within(duplicate) {
+            return false;
+        }
         let is_of_it = |undo: &&mut Undo| undo.unproven > 0 && duplicate.end.is_after(undo.since);
         let Some(undo) = self.undo.as_mut().filter(is_of_it) else { return false };
         undo.unproven -= 1;
@@ -75,7 +78,7 @@ impl Connection {
         if self.recovery.tail.is_none_or(|tail| !tail.resent) {
             self.recovery.rack.note_duplicate(self.snd.una(), self.snd.nxt());
         }
-        if self.recovery.is_disproved_by_duplicate(duplicate) {
+        if self.recovery.is_disproved_by_duplicate(duplicate, self.snd.una()) {
             self.recovery.note_reordering();
             self.take_recovery_back(cx);
         }
