@@ -42,7 +42,7 @@ impl Buffer {
         let start = (self.head + self.len) & size.wrapping_sub(1);
         let is_room = self.len + bytes.len() <= size;
         match self.bytes.get_mut(start..start + bytes.len()) {
-            Some(place) if is_room => place.copy_from_slice(bytes),
+            Some(place) if is_room => copy(bytes, place),
             _ => self.write_behind(0, bytes),
         }
         self.len += bytes.len();
@@ -59,8 +59,8 @@ impl Buffer {
         let start = (self.head + self.len + distance) & mask;
         let before_wrap = bytes.len().min(self.bytes.len() - start);
         let (first, second) = bytes.split_at(before_wrap);
-        self.bytes[start..start + before_wrap].copy_from_slice(first);
-        self.bytes[..second.len()].copy_from_slice(second);
+        copy(first, &mut self.bytes[start..start + before_wrap]);
+        copy(second, &mut self.bytes[..second.len()]);
     }
 
     /// Makes the `count` bytes behind the end, which were written there before, part of the queue.
@@ -136,6 +136,18 @@ impl Buffer {
     }
 }
 
+/// Bytes of one call of memcpy. From 4 KiB on (AVX2; 8 KiB with AVX-512) glibc has the CPU copy by `rep movsb`, which is slow on AMD EPYC for
+/// some positions of the two places: a stream in blocks of 16 KiB took 349 or 281 ns for 1,448 bytes in place of 233.
+const COPY_BYTES: usize = 2048;
+
+/// Copies `from` to `to`, which is as long.
+#[inline]
+pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
+    for (from, to) in from.chunks(COPY_BYTES).zip(to.chunks_mut(COPY_BYTES)) {
+        to.copy_from_slice(from);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,7 +158,7 @@ mod tests {
         fn agrees_with_a_plain_vector(steps in prop::collection::vec((0_usize..5000, 0_usize..5000), 1..40)) {
             let (mut buffer, mut plain, mut number) = (Buffer::default(), Vec::new(), 0_u8);
             for (push, discard) in steps {
-                let bytes: Vec<u8> = (0..push).map(|index| number.wrapping_add(index as u8)).collect();
+                let bytes: Vec<u8> = (0..push).map(|index| number.wrapping_add((index % 251) as u8)).collect();
                 number = number.wrapping_add(7);
                 buffer.push(&bytes);
                 plain.extend(&bytes);

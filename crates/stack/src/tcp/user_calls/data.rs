@@ -4,6 +4,7 @@ use crate::tcp::ack::generation::Need;
 use crate::tcp::demux::ids::ConnectionId;
 use crate::tcp::engine::Tcp;
 use crate::tcp::error::Error;
+use crate::tcp::tcb::buffer::copy;
 use crate::tcp::tcb::connection::Connection;
 use crate::tcp::tcb::state::State;
 use crate::tcp::time::Instant;
@@ -54,8 +55,8 @@ impl Tcp {
         may_read(connection)?;
         let [first, second] = connection.rcv.buffer().slices(0, out.len());
         let count = first.len() + second.len();
-        out[..first.len()].copy_from_slice(first);
-        out[first.len()..count].copy_from_slice(second);
+        copy(first, &mut out[..first.len()]);
+        copy(second, &mut out[first.len()..count]);
         self.consume(now, id, count, output)?;
         Ok(count)
     }
