@@ -11,8 +11,11 @@ mod fix_codec;
 mod ironfix;
 mod orders;
 mod ours;
+#[path = "../../rounds.rs"]
+mod rounds;
 
 use contestant::Contestant;
+use rounds::{median, rounds};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -57,15 +60,6 @@ fn slice(contestant: &mut dyn Contestant, orders: &[Vec<u8>], work: Work) -> Sli
     Slice { ns: ns / MESSAGES as f64, allocations: allocations / MESSAGES as f64 }
 }
 
-/// The median, and the order statistics around it between which the true one lies in 95 of 100 cases.
-fn median(values: impl Iterator<Item = f64>) -> (f64, [f64; 2]) {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (count, middle) = (values.len(), values.len() / 2);
-    let reach = (0.98 * (count as f64).sqrt()).ceil() as usize;
-    (values[middle], [values[middle.saturating_sub(reach)], values[(middle + reach).min(count - 1)]])
-}
-
 fn measure(contestants: &mut [Box<dyn Contestant>], orders: &[Vec<u8>], work: Work, rounds: usize) {
     for contestant in contestants.iter_mut() {
         (0..WARM_UP).for_each(|_| _ = slice(contestant.as_mut(), orders, work));
@@ -94,7 +88,7 @@ fn measure(contestants: &mut [Box<dyn Contestant>], orders: &[Vec<u8>], work: Wo
 }
 
 fn main() {
-    let rounds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(200_usize).max(2);
+    let rounds = rounds(200);
     let orders = orders::orders();
     let mut contestants: Vec<Box<dyn Contestant>> = vec![
         Box::new(ours::Ours::default()),

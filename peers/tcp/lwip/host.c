@@ -1,9 +1,11 @@
 /* A host of lwIP for the harness: its raw interface behind a few calls. lwIP has one host in a process, so the library is loaded
- * twice, under two names. See src/lwip_pair.rs, which declares the same calls. */
+ * twice, from two copies of the file. See src/lwip_pair.rs, which declares the same calls. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lwip/etharp.h"
@@ -24,6 +26,7 @@ struct wire_calls {
 };
 
 static struct wire_calls calls;
+/* Set by each call that may send: the caller may have moved it meanwhile. */
 static void *wire;
 static struct netif netif;
 static struct tcp_pcb *connections[CONNECTIONS_MAX];
@@ -60,9 +63,17 @@ static err_t on_received(void *number, struct tcp_pcb *pcb, struct pbuf *bytes, 
     return ERR_OK;
 }
 
+/* lwIP has freed the connection. On this wire that is a mistake of the harness. */
+static void on_error(void *number, err_t error) {
+    fprintf(stderr, "lwIP: connection %zu has ended: error %d\n", (size_t)number, error);
+    abort();
+}
+
 static void add(struct tcp_pcb *pcb) {
     tcp_arg(pcb, (void *)connected);
     tcp_recv(pcb, on_received);
+    tcp_err(pcb, on_error);
+    tcp_nagle_disable(pcb);
     connections[connected++] = pcb;
 }
 
@@ -166,8 +177,8 @@ EXPORT size_t host_room(size_t number) {
 }
 
 /* Copies the bytes, so that they may be used again at once; at most host_room. They leave with host_output. */
-EXPORT bool host_write(size_t number, const uint8_t *bytes, uint16_t count) {
-    return tcp_write(connections[number], bytes, count, TCP_WRITE_FLAG_COPY) == ERR_OK;
+EXPORT bool host_write(size_t number, const uint8_t *bytes, size_t count) {
+    return count <= UINT16_MAX && tcp_write(connections[number], bytes, count, TCP_WRITE_FLAG_COPY) == ERR_OK;
 }
 
 EXPORT void host_output(void *into, size_t number) {
@@ -195,7 +206,7 @@ EXPORT size_t host_take_received(size_t *number) {
     return bytes;
 }
 
-/* The time; to be called at least every TCP_TMR_INTERVAL. */
+/* The time. What is due is sent; what finds no room on the wire is sent with what comes next. */
 EXPORT void host_set_time(void *into, uint32_t ms) {
     static uint32_t ticked_ms;
     now_ms = ms;

@@ -1,4 +1,5 @@
-//! What is asked of each TCP: two hosts of it, joined by a wire in memory, on a clock that stands still but for us.
+//! What is asked of each TCP: two hosts of it, joined by a wire in memory, on a virtual clock. Bytes are counted, not looked at: whether
+//! they are right is for the tests of each stack.
 
 /// The message of a round trip.
 pub const MESSAGE: [u8; 64] = [7; 64];
@@ -21,7 +22,7 @@ pub const MACS: [[u8; 6]; 2] = [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]];
 pub trait Contestant {
     /// [`MESSAGE`] there and back on one of them: two segments, each carrying the ACK of the one before.
     fn ping(&mut self, connection: usize);
-    /// So many bytes there, on the first connection, in full segments. All have arrived and are acknowledged when it returns.
+    /// So many bytes there, on the first connection, in segments as full as its stack makes them. All have arrived and are acknowledged when it returns.
     fn stream(&mut self, bytes: usize);
     /// Frames sent so far, and those of them with data.
     fn frames(&self) -> (u64, u64);

@@ -1,5 +1,6 @@
-//! What a segment costs in sidestep's TCP, in smoltcp's and in lwIP's: the same messages over the same wire in memory, one
-//! thread, no system call. All verify and compute every checksum, and carry timestamps.
+//! What TCP costs in sidestep, in smoltcp and in lwIP: the same messages over the same wire in memory, one thread, no system call.
+//! Messages of one segment there and back, and a stream, counted by full segments. All verify and compute every checksum, and carry
+//! timestamps.
 //!
 //! `sidestep-peers-tcp [ROUNDS [LWIP_OF_CLIENT LWIP_OF_SERVER]]`; see `peers/tcp/run`. A round takes each contestant twice, on the
 //! way forward and back; the two passes are its A/A control. lwIP takes part if its library is given, in two files.
@@ -8,15 +9,19 @@
 mod allocations;
 mod contestant;
 mod lwip_pair;
+#[path = "../../rounds.rs"]
+mod rounds;
 mod sidestep_pair;
 mod smoltcp_pair;
 mod wire;
 
 use contestant::Contestant;
 use lwip_pair::LwipPair;
+use rounds::{median, rounds};
 use sidestep_pair::SidestepPair;
 use smoltcp_pair::SmoltcpPair;
 use std::path::PathBuf;
+use std::process;
 use std::time::Instant;
 
 #[global_allocator]
@@ -24,8 +29,9 @@ static COUNTING: allocations::Counting = allocations::Counting;
 
 /// Round trips in one slice: some milliseconds.
 const PINGS: usize = 10_000;
-/// Bytes of a stream's slice: a multiple of what a full segment carries.
-const STREAM_BYTES: usize = 1448 * 5_000;
+/// A stream's slice, in full segments, and what each of them carries.
+const STREAM_SEGMENTS: usize = 5_000;
+const SEGMENT_BYTES: usize = 1448;
 /// Slices that are thrown away first.
 const WARM_UP: usize = 3;
 
@@ -44,6 +50,21 @@ impl Work {
         }
     }
 
+    /// What its figures are for each of. A stream is cut into segments by each stack in its own way, so it is counted by its bytes.
+    fn unit(self) -> &'static str {
+        match self {
+            Self::Pings { .. } => "message",
+            Self::Stream => "1448 B",
+        }
+    }
+
+    fn units(self) -> usize {
+        match self {
+            Self::Pings { .. } => 2 * PINGS,
+            Self::Stream => STREAM_SEGMENTS,
+        }
+    }
+
     fn connections(self) -> usize {
         match self {
             Self::Pings { connections } => connections,
@@ -55,48 +76,44 @@ impl Work {
 /// Who takes part, and how two connected hosts of it are made.
 struct Entrant {
     name: &'static str,
+    /// It takes its memory from this program's allocator, which counts.
+    allocates_here: bool,
     connected: Box<dyn Fn(usize) -> Box<dyn Contestant>>,
 }
 
-/// What one slice found.
+/// What one slice found, for each of its units.
 #[derive(Clone, Copy)]
 struct Slice {
-    ns_per_segment: f64,
-    allocations_per_segment: f64,
-    frames_per_segment: f64,
+    ns: f64,
+    allocations: f64,
+    frames: f64,
+    with_data: f64,
 }
 
-/// One slice. The connections are served in an order that caches cannot predict.
+/// One slice. The connections are served in turn, each once before any is again (the multiplier of a full period, for a hundred and for
+/// one), in an order that caches cannot predict.
 fn slice(contestant: &mut dyn Contestant, work: Work) -> Slice {
-    let (frames, segments) = contestant.frames();
+    let (frames, with_data) = contestant.frames();
     let (allocations, start) = (allocations::so_far(), Instant::now());
     match work {
         Work::Pings { connections } => {
             let mut at = 0;
             for _ in 0..PINGS {
-                at = (at * 5 + 1) % connections;
+                at = (at * 21 + 7) % connections;
                 contestant.ping(at);
             }
         }
-        Work::Stream => contestant.stream(STREAM_BYTES),
+        Work::Stream => contestant.stream(STREAM_SEGMENTS * SEGMENT_BYTES),
     }
     let ns = start.elapsed().as_nanos() as f64;
-    let (frames_now, segments_now) = contestant.frames();
-    let segments = (segments_now - segments) as f64;
+    let (frames_now, with_data_now) = contestant.frames();
+    let each = |count: u64| count as f64 / work.units() as f64;
     Slice {
-        ns_per_segment: ns / segments,
-        allocations_per_segment: (allocations::so_far() - allocations) as f64 / segments,
-        frames_per_segment: (frames_now - frames) as f64 / segments,
+        ns: ns / work.units() as f64,
+        allocations: each(allocations::so_far() - allocations),
+        frames: each(frames_now - frames),
+        with_data: each(with_data_now - with_data),
     }
-}
-
-/// The median, and the order statistics around it between which the true one lies in 95 of 100 cases.
-fn median(values: impl Iterator<Item = f64>) -> (f64, [f64; 2]) {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let (count, middle) = (values.len(), values.len() / 2);
-    let reach = (0.98 * (count as f64).sqrt()).ceil() as usize;
-    (values[middle], [values[middle.saturating_sub(reach)], values[(middle + reach).min(count - 1)]])
 }
 
 fn percent(control: (f64, [f64; 2])) -> String {
@@ -111,48 +128,67 @@ fn measure(work: Work, rounds: usize, entrants: &[Entrant]) {
             slice(&mut **pair, work);
         }
     }
-    let mut seen: Vec<Vec<Slice>> = Vec::with_capacity(rounds);
-    let there_and_back: Vec<usize> = (0..pairs.len()).chain((0..pairs.len()).rev()).collect();
-    for _ in 0..rounds {
-        seen.push(there_and_back.iter().map(|&at| slice(&mut *pairs[at], work)).collect());
+    // By entrant: the two passes of every round. Each round begins with another one, so that none has the same before it always.
+    let mut seen: Vec<Vec<[Slice; 2]>> = entrants.iter().map(|_| Vec::with_capacity(rounds)).collect();
+    for round in 0..rounds {
+        let order = (0..entrants.len()).map(|at| (at + round) % entrants.len());
+        let forward: Vec<_> = order.clone().map(|at| slice(&mut *pairs[at], work)).collect();
+        for (at, first) in order.zip(forward).rev() {
+            seen[at].push([first, slice(&mut *pairs[at], work)]);
+        }
     }
     println!("{}", work.name());
-    let passes = |at: usize| [at, there_and_back.len() - 1 - at];
-    for (at, entrant) in entrants.iter().enumerate() {
-        row(entrant.name, passes(at), &seen);
+    for (entrant, rounds) in entrants.iter().zip(&seen) {
+        println!("  {:<9} {}", entrant.name, figures(entrant, work.unit(), rounds));
     }
-    let sum = |round: &[Slice], at: usize| passes(at).map(|pass| round[pass].ns_per_segment).iter().sum::<f64>();
-    for (at, entrant) in entrants.iter().enumerate().skip(1) {
-        let (ratio, [low, high]) = median(seen.iter().map(|round| sum(round, 0) / sum(round, at)));
+    let both = |[one, two]: &[Slice; 2]| one.ns + two.ns;
+    for (entrant, rounds) in entrants.iter().zip(&seen).skip(1) {
+        let (ratio, [low, high]) = median(seen[0].iter().zip(rounds).map(|(ours, theirs)| both(ours) / both(theirs)));
         println!("  {} against {}: {ratio:.3} [{low:.3}, {high:.3}]", entrants[0].name, entrant.name);
     }
 }
 
-fn row(name: &str, [one, two]: [usize; 2], seen: &[Vec<Slice>]) {
-    let (ns, [low, high]) = median(seen.iter().flat_map(|round| [round[one], round[two]]).map(|it| it.ns_per_segment));
-    let (allocations, _) = median(seen.iter().map(|round| round[one].allocations_per_segment));
-    let (frames, _) = median(seen.iter().map(|round| round[one].frames_per_segment));
-    let control = median(seen.iter().map(|round| round[two].ns_per_segment / round[one].ns_per_segment));
-    println!(
-        "  {name:<9} {ns:7.1} ns [{low:.1}, {high:.1}] a segment with data, {allocations:.2} allocations, \
-         {frames:.3} frames; second pass against first {}",
-        percent(control)
-    );
+fn figures(entrant: &Entrant, unit: &str, rounds: &[[Slice; 2]]) -> String {
+    let of_all = |part: fn(&Slice) -> f64| median(rounds.iter().flatten().map(part));
+    let (ns, [low, high]) = of_all(|slice| slice.ns);
+    let allocations = if entrant.allocates_here {
+        format!("{:.2} allocations", of_all(|slice| slice.allocations).0)
+    } else {
+        "allocations of its own (not counted)".into()
+    };
+    format!(
+        "{ns:7.1} ns [{low:.1}, {high:.1}] for each {unit}, {allocations}, {:.3} frames, {:.3} of them with data; \
+         itself, second pass against first {}",
+        of_all(|slice| slice.frames).0,
+        of_all(|slice| slice.with_data).0,
+        percent(median(rounds.iter().map(|[one, two]| two.ns / one.ns)))
+    )
 }
 
 fn main() {
-    let mut arguments = std::env::args_os().skip(1);
-    let rounds = arguments.next().and_then(|text| text.to_str()?.parse().ok()).unwrap_or(100_usize).max(2);
+    let rounds = rounds(100);
+    let libraries: Vec<PathBuf> = std::env::args_os().skip(2).map(PathBuf::from).collect();
     let mut entrants = vec![
-        Entrant { name: "sidestep", connected: Box::new(|count| Box::new(SidestepPair::connected(count))) },
-        Entrant { name: "smoltcp", connected: Box::new(|count| Box::new(SmoltcpPair::connected(count))) },
+        Entrant {
+            name: "sidestep",
+            allocates_here: true,
+            connected: Box::new(|count| Box::new(SidestepPair::connected(count))),
+        },
+        Entrant {
+            name: "smoltcp",
+            allocates_here: true,
+            connected: Box::new(|count| Box::new(SmoltcpPair::connected(count))),
+        },
     ];
-    if let (Some(client), Some(server)) = (arguments.next(), arguments.next()) {
-        let files = [client, server].map(PathBuf::from);
+    if let [client, server] = &libraries[..] {
+        let files = [client.clone(), server.clone()];
         let connected = move |count| -> Box<dyn Contestant> { Box::new(LwipPair::connected(count, &files)) };
-        entrants.push(Entrant { name: "lwIP", connected: Box::new(connected) });
+        entrants.push(Entrant { name: "lwIP", allocates_here: false, connected: Box::new(connected) });
+    } else if !libraries.is_empty() {
+        eprintln!("give no file of lwIP's library or two, which are copies of each other");
+        process::exit(2);
     }
-    println!("{rounds} rounds; medians with 95 % intervals");
+    println!("{rounds} rounds; medians with 95 % intervals; both hosts together, ACKs included");
     for work in [Work::Pings { connections: 1 }, Work::Pings { connections: 100 }, Work::Stream] {
         measure(work, rounds, &entrants);
     }

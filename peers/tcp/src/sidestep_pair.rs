@@ -4,7 +4,7 @@
 use crate::contestant::{ADDRESSES, BLOCK, BUFFER_BYTES, Contestant, FIRST_PORT, MACS, MESSAGE, PORT, ROUND_NS};
 use crate::wire::{FRAMES, Wire};
 use sidestep_stack::route::Resolved;
-use sidestep_stack::tcp::{Config, ConnectionId, Error, Instant, NoRoom, Outgoing, Secret, Tcp};
+use sidestep_stack::tcp::{Config, Congestion, ConnectionId, Error, Instant, NoRoom, Outgoing, Secret, Tcp};
 use sidestep_stack::{Checksums, Host, Interface, PacketHeader, Stack};
 use sidestep_wire::{Addresses, MacAddress, protocol};
 use std::net::{IpAddr, SocketAddr};
@@ -53,6 +53,7 @@ impl Side {
             send_buffer_initial_bytes: buffer,
             receive_buffer_bytes: buffer,
             receive_window_initial_bytes: buffer,
+            congestion: Congestion::Cubic,
             quickack: false,
             delayed_ack_us: 10_000,
             ..Config::latency()

@@ -1,6 +1,6 @@
 //! One direction of a wire in memory: frames in the order they were put in, in memory that is there already.
 
-/// Frames under way at the most; a sender that finds the wire full waits.
+/// Frames under way at the most; a sender that finds the wire full is told so.
 pub const FRAMES: usize = 64;
 /// An Ethernet frame of 1500 bytes fits.
 const FRAME_BYTES: usize = 2048;
