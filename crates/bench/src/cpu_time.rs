@@ -11,6 +11,9 @@ pub struct Spent {
     pub ns: u64,
     /// Messages.
     pub messages: u64,
+    /// The CPU on which the thread was at the end.
+    #[serde(default)]
+    pub last_cpu: Option<u32>,
 }
 
 /// The CPU time of the calling thread from here on.
@@ -25,7 +28,7 @@ impl SpentSince {
 
     /// Returns the time since the start, in which the thread handled `messages`.
     pub(crate) fn on(self, messages: u64) -> Spent {
-        Spent { ns: cpu::thread_time_ns().saturating_sub(self.0), messages }
+        Spent { ns: cpu::thread_time_ns().saturating_sub(self.0), messages, last_cpu: cpu::current() }
     }
 }
 
@@ -34,6 +37,7 @@ impl Spent {
     pub(crate) fn add(&mut self, other: Self) {
         self.ns += other.ns;
         self.messages += other.messages;
+        self.last_cpu = other.last_cpu.or(self.last_cpu);
     }
 
     fn per_message_ns(self) -> Option<f64> {
@@ -81,9 +85,10 @@ mod tests {
 
     #[test]
     fn slices_are_added_and_nothing_has_no_quotient() {
+        let spent = |ns, messages| Spent { ns, messages, last_cpu: None };
         assert_eq!(BothSpent::default().row(), None);
-        let mut both = BothSpent { here: Spent { ns: 100, messages: 1 }, peer: Spent::default() };
-        both.add(BothSpent { here: Spent { ns: 500, messages: 2 }, peer: Spent { ns: 90, messages: 3 } });
+        let mut both = BothSpent { here: spent(100, 1), peer: Spent::default() };
+        both.add(BothSpent { here: spent(500, 2), peer: spent(90, 3) });
         assert_eq!(both.row(), Some(CpuTime { per_message_ns: 200.0, peer_per_message_ns: Some(30.0) }));
     }
 }

@@ -277,6 +277,9 @@ pub struct Row {
     /// The row cut into its slices, in time order, each on a connection of its own.
     #[serde(default)]
     pub blocks: Vec<Block>,
+    /// The modes of the slices' medians, the lowest first; empty where they have one alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub modes: Vec<Mode>,
     /// Congestion control of the sender, of a stream over TCP; none elsewhere, and in files of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub congestion: Option<String>,
@@ -299,7 +302,8 @@ pub struct CpuTime {
     pub peer_per_message_ns: Option<f64>,
 }
 
-/// A latency distribution. A percentile is `null` unless at least 100 samples lie beyond it.
+/// A latency distribution: of the mixture in which every slice counts alike, as slices last equally long. Its percentiles
+/// are those of a message sent at a random time. A percentile is `null` unless at least 100 samples lie beyond it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.
@@ -324,8 +328,40 @@ pub struct Distribution {
     pub max: Option<f64>,
     /// 95 % confidence intervals.
     pub ci95: Ci95,
-    /// HdrHistogram, V2 encoding, base64.
+    /// The worth of the samples; none in files of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<Effective>,
+    /// HdrHistogram, V2 encoding, base64. Its counts are weights: every slice has the same sum.
     pub histogram: String,
+}
+
+/// The worth of the samples of a distribution: slices count alike, and slices that follow each other are alike.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Effective {
+    /// Samples of equally long slices that would say as much; a percentile needs 100 of them beyond it.
+    pub samples: f64,
+    /// Correlation of what a slice says of the median with what the next one says, 0 if it is not positive.
+    pub correlation: f64,
+    /// Independent slices that would say as much.
+    pub slices: f64,
+    /// Independent samples that would give the interval of the median.
+    pub p50: Option<f64>,
+    /// Independent samples that would give the interval of the 99th percentile.
+    pub p99: Option<f64>,
+}
+
+/// A group of slices whose medians lie apart from those of the others by a factor of 1.5 or more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Mode {
+    /// Slices in it.
+    pub slices: u64,
+    /// Their share of all slices: as slices last equally long, the share of the time.
+    pub share: f64,
+    /// The median of their medians.
+    pub p50: f64,
+    /// Share of them that ended with both ends on one CPU; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_cpu: Option<f64>,
 }
 
 /// 95 % confidence intervals, `[low, high]`.
@@ -335,6 +371,9 @@ pub struct Ci95 {
     pub p50: Option<[f64; 2]>,
     /// Of the 99th percentile.
     pub p99: Option<[f64; 2]>,
+    /// Of the 99.9th percentile.
+    #[serde(default)]
+    pub p99_9: Option<[f64; 2]>,
     /// Of the mean.
     #[serde(default)]
     pub mean: Option<[f64; 2]>,
@@ -393,6 +432,12 @@ pub struct Block {
     pub p99: f64,
     /// Mean.
     pub mean: f64,
+    /// CPU of the measuring end when the slice ended; none where the other end's is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// CPU of the peer then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer_cpu: Option<u32>,
 }
 
 /// One path against another, in one interleaved run. With `of == against` it is the control: the path against itself,
@@ -416,7 +461,7 @@ pub struct Ratio {
     pub stat: String,
     /// The ratio.
     pub value: f64,
-    /// Its 95 % interval (bootstrap over slices).
+    /// Its 95 % interval, put together from those of both.
     pub ci95: [f64; 2],
     /// Measure of both, where a path has rows of several (`ring`, `ring-source`, `fix`); else empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]

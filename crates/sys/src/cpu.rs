@@ -146,6 +146,12 @@ pub fn thread_time_ns() -> u64 {
     if result == 0 { time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64 } else { 0 }
 }
 
+/// The CPU that the calling thread runs on (getcpu(2)); none if the kernel does not say. An unpinned thread may have left it already.
+pub fn current() -> Option<u32> {
+    // SAFETY: the call takes no arguments and touches no memory of ours.
+    u32::try_from(unsafe { libc::sched_getcpu() }).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -166,6 +172,7 @@ mod tests {
         std::thread::spawn(move || {
             restrict(&[last]).expect("an allowed CPU can be pinned to");
             assert_eq!(allowed(), [last]);
+            assert_eq!(current(), Some(last));
         })
         .join()
         .expect("the pinned thread ends well");

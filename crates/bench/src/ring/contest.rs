@@ -7,7 +7,7 @@ use crate::measure::{Cpus, Meter, Yardsticks, settling_time};
 use crate::scenario::interleave::{SLICE_OVERHEAD_MS, WINDOW, interrupted};
 use crate::scenario::record::{Direction, Key, PER_MESSAGE, Record};
 use crate::scenario::{Findings, Pace, Progress};
-use crate::stats::Accumulator;
+use crate::stats::{Accumulator, Statistic};
 use sidestep_report::schema::{RateDetail, Ratio, Row, Unavailable};
 use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
@@ -216,8 +216,7 @@ impl<'a> Arm<'a> {
             self.from_actual.push(paced.from_actual);
             self.lateness.push(paced.lateness);
         }
-        let pass = self.record.take(found.slice, found.lost, noise);
-        self.record.pass(direction, pass);
+        self.record.take(direction, found.slice, found.lost, noise);
     }
 
     fn row(&self) -> Option<Row> {
@@ -235,8 +234,8 @@ impl<'a> Arm<'a> {
             received: self.messages,
             rate_sent: (self.messages + self.record.lost) as f64 / self.elapsed_s,
             reflect_every: u64::from(!is_stream),
-            from_actual_send: self.from_actual.distribution(1.0),
-            send_lateness: self.lateness.distribution(1.0),
+            from_actual_send: self.from_actual.distribution(1.0, Statistic::Mean),
+            send_lateness: self.lateness.distribution(1.0, Statistic::Mean),
             ..RateDetail::default()
         };
         Some(Row { rate_achieved: Some(achieved), rate: Some(detail), ..row })

@@ -107,8 +107,7 @@ impl Arm {
         if let Some(packets) = trips.packets {
             self.packets.add(packets);
         }
-        let pass = self.record.take(trips.slice, trips.lost, &trips.noise);
-        self.record.pass(direction, pass);
+        self.record.take(direction, trips.slice, trips.lost, &trips.noise);
     }
 
     /// Returns the row of the arm; round trips are halved for `half_rtt`.
@@ -118,7 +117,7 @@ impl Arm {
         row.notes.extend(self.frames.clone());
         row.notes.extend(self.packets.note());
         if self.target.work != Work::RoundTrips {
-            row.rate_achieved = row.distribution.mean.filter(|mean| *mean > 0.0).map(|mean| 1e9 / mean);
+            row.rate_achieved = self.record.samples.per_message().filter(|each| *each > 0.0).map(|each| 1e9 / each);
         }
         if matches!(self.target.path.waiting, Waiting::BusyPoll { .. }) && !self.napi {
             row.notes.push(

@@ -5,8 +5,9 @@
 
 use super::arm::{Arm, Rung};
 use super::irq::IrqPins;
+use super::ratio::{self, Baseline};
 use super::record::Direction;
-use super::{Findings, Progress, Switch, ratio};
+use super::{Findings, Progress, Switch};
 use crate::measure::{Bench, settling_time};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
@@ -60,19 +61,27 @@ pub(crate) struct Interleave<'a> {
     switches: &'a mut [Switch],
     /// CPU of the measuring end, where no rung wants another.
     client_cpu: u32,
+    baseline: Baseline,
 }
 
 impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
     pub(crate) fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
-        Self { bench, progress, irqs, switches: &mut [], client_cpu }
+        Self { bench, progress, irqs, switches: &mut [], client_cpu, baseline: Baseline::Steady }
     }
 
     /// With changes of the host that rungs name by their place in this list.
     #[must_use]
     pub(crate) fn switching(mut self, switches: &'a mut [Switch]) -> Self {
         self.switches = switches;
+        self
+    }
+
+    /// Compares all with the first arm, whatever it is.
+    #[must_use]
+    pub(crate) fn against_first(mut self) -> Self {
+        self.baseline = Baseline::First;
         self
     }
 
@@ -89,7 +98,7 @@ impl<'a> Interleave<'a> {
         }
         Findings {
             rows: arms.iter().filter_map(Arm::row).collect(),
-            ratios: ratio::of_arms(&arms),
+            ratios: ratio::of_arms(&arms, self.baseline),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
             ..Findings::default()
@@ -141,7 +150,12 @@ impl<'a> Interleave<'a> {
         let begin = Instant::now();
         self.prepare(arm.rung.as_ref())?;
         match self.bench.round_trips(arm.target, duration) {
-            Ok(trips) => arm.take(direction, trips),
+            Ok(mut trips) => {
+                if self.bench.ends().same_host {
+                    trips.slice.ran_on(trips.cpu.here.last_cpu, trips.cpu.peer.last_cpu);
+                }
+                arm.take(direction, trips);
+            }
             // One that fails says nothing about the others; what it has until then is not shown.
             Err(problem) if self.goes_on() => arm.record.refuse(problem.brief()),
             Err(problem) => return Err(problem),

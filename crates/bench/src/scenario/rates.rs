@@ -6,7 +6,7 @@ use crate::cpu_time::BothSpent;
 use crate::fit;
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
-use crate::stats::Accumulator;
+use crate::stats::{Accumulator, Statistic};
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
 use sidestep_socket::stream::{Backend, Waiting};
@@ -221,7 +221,7 @@ impl Tally {
             rate_achieved: Some(self.detail.received as f64 / self.elapsed_s),
             unit: "ns".into(),
             measure: "rtt".into(),
-            distribution: self.from_due.distribution(1.0),
+            distribution: self.from_due.distribution(1.0, Statistic::Mean),
             lost,
             blocks: self.from_due.blocks(1.0),
             noise: self.noise,
@@ -231,8 +231,8 @@ impl Tally {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: reflect_every(rates, rate),
                 batch: rates.batch,
-                from_actual_send: self.from_actual.distribution(1.0),
-                send_lateness: self.lateness.distribution(1.0),
+                from_actual_send: self.from_actual.distribution(1.0, Statistic::Mean),
+                send_lateness: self.lateness.distribution(1.0, Statistic::Mean),
                 ..self.detail
             }),
             ..Row::default()

@@ -1,114 +1,125 @@
 //! Slices put together into the distribution of a row.
 
-use super::slice::{DIGITS, LONGEST_NS, Slice};
-use super::{TAIL_SAMPLES, bootstrap, student_t};
+use super::estimate::{Estimate, Located, Statistic};
+use super::mixture::Mixture;
+use super::modes::modes;
+use super::slice::Slice;
 use hdrhistogram::Histogram;
 use sidestep_report::histogram::encode;
-use sidestep_report::schema::{Block, Ci95, Distribution};
+use sidestep_report::schema::{Block, Ci95, Distribution, Effective, Mode};
 
-/// The percentiles of a row.
-pub(crate) const QUANTILES: [f64; 5] = [0.5, 0.9, 0.99, 0.999, 0.9999];
-
-/// Samples needed before `quantile` is said.
-pub(crate) fn needed_samples(quantile: f64) -> u64 {
-    (TAIL_SAMPLES / (1.0 - quantile)).round() as u64
-}
-
-/// Slices of one row, in time order.
+/// The slices of one row in time order. In the rounds of an interleaved run the forward pass is at an even place and the
+/// backward pass at the odd one after it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Accumulator {
-    slices: Vec<Slice>,
+    passes: Vec<Option<Slice>>,
 }
 
 impl Accumulator {
-    /// Adds a slice; an empty one says nothing and is left out.
+    /// Adds a slice; an empty one says nothing, and only keeps its place.
     pub(crate) fn push(&mut self, slice: Slice) {
-        if !slice.is_empty() {
-            self.slices.push(slice);
-        }
-    }
-
-    /// Samples in all.
-    pub(crate) fn len(&self) -> u64 {
-        self.slices.iter().map(Slice::len).sum()
+        self.passes.push((!slice.is_empty()).then_some(slice));
     }
 
     /// Returns whether there is no sample.
     pub(crate) fn is_empty(&self) -> bool {
-        self.slices.is_empty()
+        self.slices().next().is_none()
+    }
+
+    /// Returns whether the next slice is the first of a round.
+    pub(crate) fn begins_round(&self) -> bool {
+        self.passes.len() % 2 == 0
+    }
+
+    fn slices(&self) -> impl Iterator<Item = &Slice> {
+        self.passes.iter().flatten()
     }
 
     /// The slices as they stand in a row; times are divided by `divisor`.
     pub(crate) fn blocks(&self, divisor: f64) -> Vec<Block> {
-        self.slices.iter().map(|slice| slice.block(divisor)).collect()
+        self.slices().map(|slice| slice.block(divisor)).collect()
     }
 
-    /// The distribution, times divided by `divisor` (2 for half round trips, else 1).
-    pub(crate) fn distribution(&self, divisor: f64) -> Distribution {
-        if self.is_empty() {
-            return Distribution::default();
+    /// The modes of the slices' medians, times divided by `divisor`; none where there is one alone.
+    pub(crate) fn modes(&self, divisor: f64) -> Vec<Mode> {
+        let slices: Vec<&Slice> = self.slices().collect();
+        let medians: Vec<f64> = slices.iter().map(|slice| slice.p50()).collect();
+        let found = modes(&medians);
+        if found.len() < 2 {
+            return Vec::new();
         }
-        let merged = self.merged();
-        let n = self.len();
-        let mean = self.slices.iter().map(|slice| slice.sum).sum::<f64>() / n as f64;
-        let squares = self.slices.iter().map(|slice| slice.sum_of_squares).sum::<f64>() / n as f64;
-        let percentile = |quantile: f64| {
-            (n >= needed_samples(quantile)).then(|| merged.value_at_quantile(quantile) as f64 / divisor)
+        let mode = |places: &Vec<usize>| Mode {
+            slices: places.len() as u64,
+            share: places.len() as f64 / slices.len() as f64,
+            p50: medians[places[(places.len() - 1) / 2]] / divisor,
+            one_cpu: one_cpu(places.iter().map(|place| slices[*place])),
         };
-        let [p50, p90, p99, p99_9, p99_99] = QUANTILES.map(percentile);
-        let interval = |quantile: f64| Some(self.interval(&merged, quantile)?.map(|value| value / divisor));
+        found.iter().map(mode).collect()
+    }
+
+    /// All messages over all time: the inverse of the rate, ns; none without samples.
+    pub(crate) fn per_message(&self) -> Option<f64> {
+        Some(Located::of(&Mixture::of(self.slices().collect())?, Statistic::PerMessage)?.value)
+    }
+
+    /// The distribution, times divided by `divisor` (2 for half round trips, else 1), its mean as `mean` says.
+    pub(crate) fn distribution(&self, divisor: f64, mean: Statistic) -> Distribution {
+        let Some(mixture) = Mixture::of(self.slices().collect()) else { return Distribution::default() };
+        let at = |quantile| Located::of(&mixture, Statistic::Quantile(quantile));
+        let [p50, p90, p99, p99_9, p99_99] = [0.5, 0.9, 0.99, 0.999, 0.9999].map(at);
+        let mean = Located::of(&mixture, mean);
+        let value = |located: &Option<Located>| Some(located.as_ref()?.value / divisor);
+        let interval = |located: &Option<Located>| Some(located.as_ref()?.ci95?.map(|end| end / divisor));
         Distribution {
-            n,
-            min: self.slices.iter().map(|slice| slice.min).min().map(|min| min as f64 / divisor),
-            mean: Some(mean / divisor),
-            stddev: Some((squares - mean * mean).max(0.0).sqrt() / divisor),
-            p50,
-            p90,
-            p99,
-            p99_9,
-            p99_99,
-            max: self.slices.iter().map(|slice| slice.max).max().map(|max| max as f64 / divisor),
-            ci95: Ci95 { p50: p50.and(interval(0.5)), p99: p99.and(interval(0.99)), mean: self.mean_interval(divisor) },
-            histogram: encode(&scaled(&merged, divisor)).unwrap_or_default(),
+            n: self.slices().map(Slice::len).sum(),
+            min: self.slices().map(|slice| slice.min).min().map(|min| min as f64 / divisor),
+            mean: value(&mean),
+            stddev: Some(mixture.stddev() / divisor),
+            p50: value(&p50),
+            p90: value(&p90),
+            p99: value(&p99),
+            p99_9: value(&p99_9),
+            p99_99: value(&p99_99),
+            max: self.slices().map(|slice| slice.max).max().map(|max| max as f64 / divisor),
+            ci95: Ci95 { p50: interval(&p50), p99: interval(&p99), p99_9: interval(&p99_9), mean: interval(&mean) },
+            effective: Some(effective(&mixture, p50.as_ref().or(mean.as_ref()), p99.as_ref())),
+            histogram: encode(&scaled(mixture.weighted(), divisor)).unwrap_or_default(),
         }
     }
 
-    fn merged(&self) -> Histogram<u64> {
-        let mut merged = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in order");
-        for slice in &self.slices {
-            for value in slice.histogram.iter_recorded() {
-                merged.saturating_record_n(value.value_iterated_to(), u64::from(value.count_at_value()));
-            }
-        }
-        merged
+    /// The ratio of a statistic to the same of another, over the passes that both have.
+    pub(crate) fn ratio(&self, other: &Self, statistic: Statistic) -> Option<Estimate> {
+        let passes = || self.passes.iter().zip(&other.passes);
+        let pairs: Vec<(&Slice, &Slice)> = passes().filter_map(|(one, two)| one.as_ref().zip(two.as_ref())).collect();
+        ratio(pairs.iter().map(|pair| pair.0).collect(), pairs.iter().map(|pair| pair.1).collect(), statistic)
     }
 
-    fn mean_interval(&self, divisor: f64) -> Option<[f64; 2]> {
-        let blocks: Vec<(f64, f64)> = self.slices.iter().map(|slice| (slice.sum, slice.len() as f64)).collect();
-        bootstrap::mean_of_blocks(&blocks).map(|estimate| estimate.ci95.map(|value| value / divisor))
+    /// The ratio of its forward passes to its backward passes.
+    pub(crate) fn control(&self, statistic: Statistic) -> Option<Estimate> {
+        let rounds = || self.passes.chunks_exact(2).filter_map(|round| round[0].as_ref().zip(round[1].as_ref()));
+        ratio(rounds().map(|round| round.0).collect(), rounds().map(|round| round.1).collect(), statistic)
     }
+}
 
-    /// 95 % interval of a percentile: ranks around it, as far away as the larger of the binomial spread and the spread
-    /// between slices (Woodruff's interval for samples that come in clusters).
-    fn interval(&self, merged: &Histogram<u64>, quantile: f64) -> Option<[f64; 2]> {
-        let n = merged.len() as f64;
-        let binomial = (quantile * (1.0 - quantile) / n).sqrt();
-        let value = merged.value_at_quantile(quantile);
-        let reach = (1.96 * binomial).max(self.spread_between_slices(value, n)?);
-        let at = |rank: f64| merged.value_at_quantile(rank.clamp(0.0, 1.0)) as f64;
-        Some([at(quantile - reach), at(quantile + reach)])
-    }
+fn ratio(of: Vec<&Slice>, against: Vec<&Slice>, statistic: Statistic) -> Option<Estimate> {
+    let located = |slices| Located::of(&Mixture::of(slices)?, statistic);
+    located(of)?.over(&located(against)?)
+}
 
-    /// Half width of the interval of "share of samples up to `value`", as the slices vary in it.
-    fn spread_between_slices(&self, value: u64, n: f64) -> Option<f64> {
-        let count = self.slices.len() as f64;
-        if count < 2.0 {
-            return None;
-        }
-        let shares = || self.slices.iter().map(|slice| (slice.len() as f64 / n, slice.share_up_to(value)));
-        let overall: f64 = shares().map(|(weight, share)| weight * share).sum();
-        let squares: f64 = shares().map(|(weight, share)| (weight * (share - overall)).powi(2)).sum();
-        Some(student_t(self.slices.len() - 1) * (count / (count - 1.0) * squares).sqrt())
+/// The share of slices that ended with both ends on one CPU; none if no slice knows both.
+fn one_cpu<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<f64> {
+    let same: Vec<bool> = slices.filter_map(|slice| Some(slice.cpus?.0 == slice.cpus?.1)).collect();
+    (!same.is_empty()).then(|| same.iter().filter(|same| **same).count() as f64 / same.len() as f64)
+}
+
+fn effective(mixture: &Mixture<'_>, middle: Option<&Located>, tail: Option<&Located>) -> Effective {
+    let samples = |located: Option<&Located>| located.map(|located| located.samples).filter(|samples| *samples > 0.0);
+    Effective {
+        samples: mixture.samples(),
+        correlation: middle.map_or(0.0, |located| located.correlation),
+        slices: middle.map_or(0.0, Located::slices),
+        p50: samples(middle),
+        p99: samples(tail),
     }
 }
 
@@ -123,59 +134,4 @@ fn scaled(histogram: &Histogram<u64>, divisor: f64) -> Histogram<u64> {
         result.saturating_record_n(scaled, value.count_at_value());
     }
     result
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn of(slices: usize, samples: u64, value: impl Fn(usize, u64) -> u64) -> Accumulator {
-        let mut accumulator = Accumulator::default();
-        for slice in 0..slices {
-            accumulator.push(Slice::of((0..samples).map(|sample| value(slice, sample))));
-        }
-        accumulator
-    }
-
-    #[test]
-    fn a_percentile_needs_its_samples() {
-        assert_eq!(QUANTILES.map(needed_samples), [200, 1_000, 10_000, 100_000, 1_000_000]);
-        let few = of(10, 19, |_, sample| sample + 1).distribution(1.0);
-        assert_eq!((few.p50, few.p90, few.ci95.p50), (None, None, None));
-        let some = of(10, 1_000, |_, sample| sample + 1).distribution(1.0);
-        assert!(some.p50.is_some() && some.p99.is_some() && some.p99_9.is_none());
-    }
-
-    #[test]
-    fn independent_samples_get_the_interval_of_order_statistics() {
-        let mut random = fastrand::Rng::with_seed(7);
-        let values: Vec<u64> = (0..20_000).map(|_| random.u64(1..=2_000)).collect();
-        let all = of(20, 1_000, |slice, sample| values[slice * 1_000 + sample as usize]).distribution(1.0);
-        let [low, high] = all.ci95.p50.expect("20 slices");
-        assert!(low < 1_000.0 && 1_000.0 < high, "[{low}, {high}]");
-        assert!(high - low < 120.0, "1.96 sqrt(n)/2 ranks are 28 of 2000 to either side: [{low}, {high}]");
-    }
-
-    #[test]
-    fn slices_that_differ_widen_the_interval() {
-        let shifted = of(20, 1_000, |slice, sample| 10_000 + 1_000 * slice as u64 + sample).distribution(1.0);
-        let [low, high] = shifted.ci95.p50.expect("20 slices");
-        assert!(high - low > 3_000.0, "the spread between slices counts, not only within: [{low}, {high}]");
-    }
-
-    #[test]
-    fn halves_are_halves() {
-        let rtt = of(4, 2_000, |_, sample| 1_000 + sample);
-        let (whole, half) = (rtt.distribution(1.0), rtt.distribution(2.0));
-        for (whole, half) in [(whole.min, half.min), (whole.p50, half.p50), (whole.mean, half.mean)] {
-            assert_eq!(whole.map(|value| value / 2.0), half);
-        }
-        let decoded = sidestep_report::histogram::decode(&half.histogram).expect("it was encoded here");
-        assert!((decoded.value_at_quantile(0.5) as f64 / half.p50.expect("8000 samples") - 1.0).abs() < 0.002);
-    }
-
-    #[test]
-    fn nothing_measured_is_null() {
-        assert_eq!(Accumulator::default().distribution(1.0), Distribution::default());
-    }
 }

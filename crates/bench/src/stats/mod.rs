@@ -1,17 +1,25 @@
 //! Statistics of samples.
 //!
+//! * Every slice of a row counts alike ([`mixture`]): columns, ratios, charts and `compare` are of that mixture.
 //! * A percentile is said only with [`TAIL_SAMPLES`] samples beyond it.
-//! * Its interval comes from order statistics (the binomial spread of a rank), widened to the spread seen between slices,
-//!   because consecutive round trips are not independent.
-//! * Means and ratios are bootstrapped over slices, never over single samples.
+//! * Intervals rest on the spread between slices, and on how alike slices are that follow each other ([`serial`]), never on
+//!   single samples alone ([`estimate`]).
+//! * A path whose slices fall into groups far apart is named ([`modes`]).
+//!
+//! SPEC.md, "What is estimated", says what each figure assumes; docs/decisions/0038 how this was chosen.
 
-mod bootstrap;
 mod distribution;
+mod estimate;
+mod mixture;
+mod modes;
+mod serial;
 mod slice;
+pub(crate) mod student;
 mod warmup;
 
-pub(crate) use bootstrap::{Estimate, mean_of_logs, median};
 pub(crate) use distribution::Accumulator;
+pub(crate) use estimate::{Estimate, Statistic};
+pub(crate) use serial::{SERIES_MIN, freedom};
 pub(crate) use slice::Slice;
 pub(crate) use warmup::Warmup;
 
@@ -19,30 +27,5 @@ pub(crate) use warmup::Warmup;
 /// about 20 % of the tail.
 pub(crate) const TAIL_SAMPLES: f64 = 100.0;
 
-/// Quantile of Student's t distribution at 97.5 % with `freedom` degrees of freedom: the tables' values up to three, then the
-/// Cornish-Fisher expansion (within 1 %).
-pub(crate) fn student_t(freedom: usize) -> f64 {
-    match freedom {
-        0 | 1 => 12.706,
-        2 => 4.303,
-        3 => 3.182,
-        _ => {
-            let df = freedom as f64;
-            1.96 + 2.37 / df + 2.82 / (df * df) + 2.2 / (df * df * df)
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::student_t;
-
-    #[test]
-    fn t_is_close_to_the_tables() {
-        for (freedom, table) in
-            [(1, 12.706), (2, 4.303), (3, 3.182), (4, 2.776), (9, 2.262), (19, 2.093), (39, 2.023), (1_000_000, 1.96)]
-        {
-            assert!((student_t(freedom) / table - 1.0).abs() < 0.01, "{freedom}: {}", student_t(freedom));
-        }
-    }
-}
+mod coverage;

@@ -16,6 +16,8 @@ pub(crate) struct Slice {
     pub(super) sum_of_squares: f64,
     pub(super) min: u64,
     pub(super) max: u64,
+    /// The CPUs of this end and of the peer's when it ended, where both are on this host and known.
+    pub(super) cpus: Option<(u32, u32)>,
 }
 
 impl Slice {
@@ -26,6 +28,11 @@ impl Slice {
             slice.add(sample);
         }
         slice
+    }
+
+    /// Sets the CPUs of the two ends.
+    pub(crate) fn ran_on(&mut self, here: Option<u32>, peer: Option<u32>) {
+        self.cpus = here.zip(peer);
     }
 
     fn add(&mut self, sample_ns: u64) {
@@ -69,6 +76,8 @@ impl Slice {
             p50: self.p50() / divisor,
             p99: self.quantile(0.99) / divisor,
             mean: self.mean() / divisor,
+            cpu: self.cpus.map(|cpus| cpus.0),
+            peer_cpu: self.cpus.map(|cpus| cpus.1),
         }
     }
 
@@ -81,7 +90,7 @@ impl Slice {
 impl Default for Slice {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in order");
-        Self { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0 }
+        Self { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0, cpus: None }
     }
 }
 

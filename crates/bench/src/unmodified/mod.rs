@@ -99,7 +99,7 @@ impl Program {
 
     fn found(&mut self) -> io::Result<Found> {
         let (settling, lost, involuntary_switches) = (self.number()?, self.number()?, self.number()?);
-        let cpu = Spent { ns: self.number()?, messages: self.number()? };
+        let cpu = Spent { ns: self.number()?, messages: self.number()?, last_cpu: None };
         let count = self.number()?.min(SAMPLES_MAX as u64);
         let mut bytes = vec![0; count as usize * size_of::<u64>()];
         self.output.read_exact(&mut bytes)?;
@@ -109,7 +109,8 @@ impl Program {
 
     /// What the answering program has counted: involuntary context switches, CPU time and messages.
     pub(crate) fn counted(mut self) -> Result<(u64, Spent), Problem> {
-        let mut numbers = || Ok((self.number()?, Spent { ns: self.number()?, messages: self.number()? }));
+        let mut numbers =
+            || Ok((self.number()?, Spent { ns: self.number()?, messages: self.number()?, last_cpu: None }));
         let counted = numbers();
         self.end()?;
         counted.map_err(failed("cannot read what the answering program has counted"))

@@ -92,6 +92,7 @@ impl<'a> Climb<'a> {
         let arms = vec![self.arm(self.path, &self.kept, &names[0]), self.arm(path, &rung, &names[1])];
         let mut findings = Interleave::new(self.bench, progress, here.irqs.ok())
             .switching(&mut self.switches)
+            .against_first()
             .run(arms, Pace::of(self.load.duration));
         let decision = Decision::of(&findings, &names);
         let mut told = Told { decision: decision.word().into(), reason: decision.reason, ..told };

@@ -3,18 +3,27 @@
 use crate::args;
 use crate::exit;
 use crate::output::{self, Outputs};
+use crate::progress::Bar;
+use crate::signal::stop_flag;
 use crate::values::RunFiles;
-use sidestep_bench::compare::{Compared, Comparison, Verdict};
+use sidestep_bench::compare::{Alternate, Compared, Comparison, Statistic, Verdict};
 use sidestep_report::json;
 use sidestep_report::schema::Document;
 use sidestep_sys::Problem;
 use std::fmt::Write;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
     Outputs::prepare(args.json.clone(), None)?;
-    let read =
-        |files: &RunFiles| files.0.iter().map(|file| json::read(file)).collect::<Result<Vec<Document>, Problem>>();
-    let comparison = Comparison::of_runs(&read(&args.before)?, &read(&args.after)?);
+    let (comparison, problem) = match (&args.run, &args.before, &args.after) {
+        (Some(commands), ..) => alternated(args, commands)?,
+        (None, Some(before), Some(after)) => (Comparison::of_runs(&read(before)?, &read(after)?), None),
+        _ => {
+            return Err(
+                Problem::usage("nothing to compare", "two results are needed").next("see sidestep compare --help")
+            );
+        }
+    };
     match &args.json {
         Some(path) => {
             let text = serde_json::to_string_pretty(&comparison).map_err(|error| {
@@ -24,55 +33,124 @@ pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
         }
         None => output::print(&render(&comparison))?,
     }
-    Ok(match comparison {
-        _ if comparison.has_regression() => exit::REGRESSION,
-        _ if comparison.lacks_data() => exit::NOT_ENOUGH_DATA,
-        _ => exit::GOOD,
-    })
+    match problem {
+        Some(problem) => Err(problem),
+        None if comparison.has_regression() => Ok(exit::REGRESSION),
+        None if comparison.lacks_data() => Ok(exit::NOT_ENOUGH_DATA),
+        None => Ok(exit::GOOD),
+    }
 }
 
-/// The next step if the noise floor hides every difference.
+fn read(files: &RunFiles) -> Result<Vec<Document>, Problem> {
+    files.0.iter().map(|file| json::read(file)).collect()
+}
+
+/// Runs two commands in turn; with the reason why there are fewer rounds than asked for.
+fn alternated(args: &args::Compare, commands: &[String]) -> Result<(Comparison, Option<Problem>), Problem> {
+    let [before, after] = commands else {
+        return Err(Problem::usage("nothing to compare", "--run takes two commands"));
+    };
+    let folder = Folder::open(args.keep.as_deref())?;
+    let alternate =
+        Alternate { commands: [before.clone(), after.clone()], rounds: args.rounds, folder: folder.path.clone() };
+    let found = alternate.run(&mut Bar::new(), stop_flag()?.as_ref());
+    match (found.runs[0].is_empty(), found.problem) {
+        (true, Some(problem)) => Err(problem),
+        (_, problem) => Ok((Comparison::of_runs(&found.runs[0], &found.runs[1]), problem)),
+    }
+}
+
+/// The folder of the result files; removed at the end unless they are to be kept.
+struct Folder {
+    path: PathBuf,
+    is_kept: bool,
+}
+
+impl Folder {
+    fn open(keep: Option<&Path>) -> Result<Self, Problem> {
+        let own = || std::env::temp_dir().join(format!("sidestep-compare-{}", std::process::id()));
+        let path = keep.map_or_else(own, Path::to_path_buf);
+        let made = if keep.is_some() { std::fs::create_dir_all(&path) } else { std::fs::create_dir(&path) };
+        made.map_err(|error| {
+            Problem::failed(format!("cannot make the folder {}", path.display()), error)
+                .next("name another: --keep FOLDER")
+        })?;
+        Ok(Self { path, is_kept: keep.is_some() })
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
+/// The next step if noise hides every difference.
 const TOO_NOISY: &str = "
-too noisy to tell: the runs of one side differ too much, or the machine's own speed does; a factor of two would not be seen.
-Measure longer (--duration), on a quieter machine, or give more runs of each side, taken in turn.
+too noisy to tell: a factor of two would not be seen. Measure longer (--duration), on a quieter machine, or give more runs of each
+side, taken in turn (--run, --rounds).
+";
+
+/// What the columns are.
+const COLUMNS: &str = "
+ratio: after over before, with its 95 % interval; p: the chance of such a difference between equal sides, corrected for the number of
+lines (Holm); floor: a smaller difference is noise; would see: a change of that size would be found in four of five comparisons.
 ";
 
 fn render(comparison: &Comparison) -> String {
     let mut text = String::new();
+    section(&mut text, "the runs differ in (first / second):", &comparison.differences);
+    if !comparison.differences.is_empty() {
+        text.push('\n');
+    }
     let width = comparison.rows.iter().map(|row| row.row.chars().count()).max().unwrap_or_default().max(3);
     let _ = writeln!(
         text,
-        "{:width$} {:>12} {:>12} {:>7} {:>15} {:>6}  verdict",
-        "row", "before p50", "after p50", "ratio", "95 % interval", "floor"
+        "{:width$} {:>5} {:>12} {:>12} {:>7} {:>15} {:>6} {:>6} {:>9}  verdict",
+        "row", "", "before", "after", "ratio", "95 % interval", "p", "floor", "would see"
     );
     for row in &comparison.rows {
         let _ = writeln!(text, "{}", line(row, width));
     }
+    text.push_str(COLUMNS);
     let [before, after] = comparison.runs;
     if before > 1 || after > 1 {
-        let _ = writeln!(text, "\n{before} and {after} runs; the floor is the distance between the runs of one side");
+        let _ = writeln!(text, "{before} and {after} runs; their spread is in the interval");
     }
     if comparison.rows.iter().any(|row| row.verdict == Verdict::TooNoisy) {
         text.push_str(TOO_NOISY);
     }
     section(&mut text, "\nnot compared:", &comparison.unmatched);
-    section(&mut text, "\nthe runs differ in (first / second):", &comparison.differences);
     text
 }
 
 fn line(row: &Compared, width: usize) -> String {
-    let us = |ns: Option<f64>| ns.map_or_else(|| "n/a".to_owned(), |ns| format!("{} us", short(ns.ceil() / 1e3, 3)));
-    let ratio = row.ratio.map_or_else(|| "n/a".to_owned(), |ratio| short(ratio, 3));
-    let interval =
-        row.ci95.map_or_else(|| "n/a".to_owned(), |[low, high]| format!("[{}, {}]", short(low, 3), short(high, 3)));
+    let value = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| shown(row.statistic, value));
+    let missing = || "n/a".to_owned();
+    let ratio = row.ratio.map_or_else(missing, |ratio| short(ratio, 3));
+    let interval = row.ci95.map_or_else(missing, |[low, high]| format!("[{}, {}]", short(low, 3), short(high, 3)));
+    let p = row.p_value.map_or_else(missing, |p| if p < 0.001 { "<0.001".into() } else { format!("{p:.3}") });
     format!(
-        "{:width$} {:>12} {:>12} {ratio:>7} {interval:>15} {:>6}  {}",
+        "{:width$} {:>5} {:>12} {:>12} {ratio:>7} {interval:>15} {p:>6} {:>6} {:>9}  {}",
         row.row,
-        us(row.before_p50),
-        us(row.after_p50),
-        percent(row.noise_floor),
+        row.statistic.name(),
+        value(row.before),
+        value(row.after),
+        row.noise_floor.map_or_else(missing, percent),
+        row.detectable.map_or_else(missing, percent),
         row.verdict.words()
     )
+}
+
+/// A value with its unit.
+fn shown(statistic: Statistic, value: f64) -> String {
+    match statistic {
+        Statistic::P50 | Statistic::P99 | Statistic::P99_9 => format!("{} us", short(value.ceil() / 1e3, 3)),
+        Statistic::Rate => format!("{} /s", short(value, 0)),
+        Statistic::Lost => format!("{} %", short(value * 100.0, 3)),
+    }
 }
 
 /// Formats a number so that it fits its column.
@@ -98,27 +176,33 @@ mod tests {
     fn a_floor_that_hides_everything_is_short_and_says_what_to_do() {
         let row = |noise_floor: f64, verdict| Compared {
             row: "rr tcp kernel-spin 64 B".into(),
-            before_p50: Some(5_000.0),
-            after_p50: Some(1e300),
+            statistic: Statistic::P50,
+            before: Some(5_000.0),
+            after: Some(1e300),
             ratio: Some(noise_floor),
             ci95: Some([0.0, f64::MAX]),
-            noise_floor,
+            noise_floor: Some(noise_floor),
+            p_value: Some(1.0),
+            detectable: Some(noise_floor),
             verdict,
         };
         for floor in [1.0, 12.3, 1e160, f64::INFINITY] {
             assert!(
-                line(&row(floor, Verdict::TooNoisy), 30).len() < 140,
+                line(&row(floor, Verdict::TooNoisy), 30).len() < 160,
                 "{}",
                 line(&row(floor, Verdict::TooNoisy), 30)
             );
         }
-        assert!(line(&row(0.123, Verdict::NoMeasurableDifference), 30).contains(" 12.3%  no measurable difference"));
+        assert!(
+            line(&row(0.123, Verdict::NoMeasurableDifference), 30)
+                .contains(" 12.3%     12.3%  no measurable difference")
+        );
         let of = |verdict| Comparison {
             schema: 1,
             runs: [3, 3],
             rows: vec![row(150.0, verdict)],
-            unmatched: Vec::new(),
             differences: Vec::new(),
+            unmatched: Vec::new(),
         };
         let told = render(&of(Verdict::TooNoisy));
         assert!(told.contains(">999%  too noisy to tell\n") && told.contains("Measure longer (--duration)"), "{told}");

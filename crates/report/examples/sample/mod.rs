@@ -4,8 +4,8 @@ use super::{histogram, schema};
 use hdrhistogram::Histogram;
 use schema::Yardstick;
 use schema::{
-    Block, Ci95, Distribution, Document, Hiccups, Host, HostNoise, Noise, PathInfo, RateDetail, Ratio, Row, SCHEMA,
-    Setup, Tool, Unavailable, Warmup,
+    Block, Ci95, Distribution, Document, Effective, Hiccups, Host, HostNoise, Mode, Noise, PathInfo, RateDetail, Ratio,
+    Row, SCHEMA, Setup, Tool, Unavailable, Warmup,
 };
 
 /// Name, median of a TCP round trip in nanoseconds, how it waits, description.
@@ -113,7 +113,10 @@ fn row(scenario: &str, transport: &str, path: &str, size: u32, distribution: Dis
         distribution,
         warmup: Warmup { messages: 12_000, ms: 510.0, steady: true },
         noise: Noise { steal_ms: 0.0, involuntary_switches: 9, interrupts: 1_204 },
-        blocks: vec![Block { n: 10_000, p50: 5_600.0, p99: 7_000.0, mean: 5_720.0 }; 8],
+        blocks: vec![
+            Block { n: 10_000, p50: 5_600.0, p99: 7_000.0, mean: 5_720.0, cpu: Some(1), peer_cpu: Some(0) };
+            8
+        ],
         ..Row::default()
     }
 }
@@ -130,6 +133,8 @@ fn round_trips() -> Vec<Row> {
         let n = if *median < 10_000.0 { 400_000 } else { 100_000 };
         rows.push(row("rr", transport, path, 64, distribution(*median, n, i as u64)));
     }
+    let mode = |slices: u64, p50, one_cpu| Mode { slices, share: slices as f64 / 8.0, p50, one_cpu: Some(one_cpu) };
+    rows[0].modes = vec![mode(3, 9_120.0, 1.0), mode(5, 76_100.0, 0.0)];
     rows[5].warmup.steady = false;
     rows[5].notes.push("the median was still falling when the warm-up ended".into());
     rows
@@ -199,7 +204,7 @@ fn rate_row(path: &str, median: f64, limit: f64, offered: f64) -> Row {
 fn ratios() -> Vec<Ratio> {
     let mut ratios = Vec::new();
     for row in round_trips().into_iter().chain(sizes()) {
-        let baseline = if row.scenario == "rr" { PATHS[0] } else { PATHS[1] };
+        let baseline = PATHS[1];
         let median = PATHS.iter().find(|path| path.0 == row.path).map_or(1.0, |path| path.1);
         for (stat, spread) in [("p50", 0.012), ("p99", 0.06)] {
             ratios.push(ratio(&row, &row.path, stat, 1.0 + spread / 6.0, spread));
@@ -282,7 +287,14 @@ fn summarised(filled: &Histogram<u64>) -> Distribution {
         p99_9: at(0.999, 100_000),
         p99_99: at(0.9999, 1_000_000),
         max: Some(filled.max() as f64),
-        ci95: Ci95 { p50: around(p50, 0.004), p99: around(p99, 0.02), mean: None },
+        ci95: Ci95 { p50: around(p50, 0.004), p99: around(p99, 0.02), p99_9: None, mean: None },
+        effective: Some(Effective {
+            samples: n as f64,
+            correlation: 0.7,
+            slices: 7.0,
+            p50: Some(412.0),
+            p99: Some(1_830.0),
+        }),
         histogram: histogram::encode(filled).expect("counts that fit"),
     }
 }

@@ -77,11 +77,11 @@ fn key_figures(document: &Document) -> String {
         );
         return format!("<dl class=\"key\">\n{figure}</dl>\n");
     }
-    let Some((row, ratio)) = headline(document) else {
+    let Some((row, ratios)) = headline(document) else {
         return String::new();
     };
     let mut figures = vec![fastest(row)].into_iter().flatten().collect::<Vec<_>>();
-    figures.extend(ratio.and_then(times_below));
+    figures.extend(ratios.into_iter().filter_map(|ratio| times_below(document, ratio)));
     if let Some(control) = compare::control(document, row) {
         let floor = number::percent(compare::noise_floor(control));
         let text = format!("noise floor: difference in p50 of {} measured against itself", escape(view::label(row)));
@@ -99,8 +99,8 @@ fn fastest(row: &Row) -> Option<String> {
     Some(figure_of(value, unit, &escape(&text)))
 }
 
-fn times_below(ratio: &Ratio) -> Option<String> {
-    if ratio.value >= 1.0 || ratio.ci95[1] >= 1.0 {
+fn times_below(document: &Document, ratio: &Ratio) -> Option<String> {
+    if compare::judge(document, ratio) != compare::Standing::Below {
         return None;
     }
     let text = format!("below {}, 95 % interval {}", escape(&ratio.against), compare::times_interval(ratio));

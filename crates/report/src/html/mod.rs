@@ -109,7 +109,7 @@ mod tests {
         assert!(html.len() < 1_000_000, "{} bytes", html.len());
         for part in [
             "Latency of trade-lab-7",
-            "times below kernel-default",
+            "times below kernel-pinned",
             "Noise floor, request and response: ",
             "given back to the hypervisor",
             "Percentiles",

@@ -1,8 +1,6 @@
 //! The cumulative distribution on a percentile axis: x is 1/(1-q) on a logarithmic scale, so that each nine of the tail
 //! takes as much room as the one before.
 
-use hdrhistogram::Histogram;
-
 use super::axis::{self, Plot};
 use super::canvas::Canvas;
 use super::scale::Scale;
@@ -12,10 +10,13 @@ use crate::number::Unit;
 /// The samples that must lie beyond the last point drawn: fewer are too random.
 const BEYOND: f64 = 10.0;
 
+/// More nines than any run has samples for: a file may say what it likes.
+const NINES_MAX: f64 = 12.0;
+
 /// The chart of `series`; none where nothing can be drawn.
 pub(crate) fn chart(series: &[Series<'_>], measure: &str, shape: Shape) -> Option<String> {
     let steps = if shape == Shape::Wide { 180 } else { 100 };
-    let curves: Vec<_> = series.iter().map(|one| (one, points(&one.histogram, steps))).collect();
+    let curves: Vec<_> = series.iter().map(|one| (one, points(one, steps))).collect();
     let all = || curves.iter().flat_map(|(_, points)| points);
     let plot = Plot::of(shape);
     let nines = all().map(|(x, _)| *x).fold(1.0, f64::max);
@@ -35,9 +36,12 @@ pub(crate) fn chart(series: &[Series<'_>], measure: &str, shape: Shape) -> Optio
 }
 
 /// Points (nines, nanoseconds), as far as enough samples lie beyond.
-fn points(histogram: &Histogram<u64>, steps: u32) -> Vec<(f64, f64)> {
-    let end = (histogram.len() as f64 / BEYOND).log10();
-    if end <= 0.0 {
+fn points(one: &Series<'_>, steps: u32) -> Vec<(f64, f64)> {
+    let (histogram, distribution) = (&one.histogram, &one.row.distribution);
+    // The counts of a histogram are weights, except in files of older builds.
+    let samples = distribution.effective.as_ref().map_or(histogram.len() as f64, |effective| effective.samples);
+    let end = (samples / BEYOND).log10().min(NINES_MAX);
+    if end.is_nan() || end <= 0.0 {
         return Vec::new();
     }
     let nines = move || (0..=steps).map(move |i| end * f64::from(i) / f64::from(steps));

@@ -83,8 +83,10 @@ pub(crate) fn missing_among(rows: &[&Row], shown: &[&str]) -> Vec<String> {
 }
 
 fn too_few(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) -> Option<String> {
-    let short = |d: &&Distribution| of(d).is_none() && d.n < *needs;
-    let had: Vec<_> = rows.iter().map(|row| &row.distribution).filter(short).map(|d| d.n).collect();
+    // Where slices differ in length, the samples of one are worth more than those of another.
+    let worth = |d: &Distribution| d.effective.as_ref().map_or(d.n, |effective| effective.samples as u64);
+    let short = |d: &&Distribution| of(d).is_none() && worth(d) < *needs;
+    let had: Vec<_> = rows.iter().map(|row| &row.distribution).filter(short).map(worth).collect();
     let (low, high) = (had.iter().min()?, had.iter().max()?);
     let had = if low == high { high.to_string() } else { format!("{low} to {high}") };
     Some(format!("{name} needs {needs} samples (had {had})"))

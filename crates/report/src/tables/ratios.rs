@@ -17,7 +17,7 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
             let pairs = of_group.iter().filter(|ratio| compare::is_control(ratio) == control);
             for (of, against) in distinct(pairs.map(|ratio| (&ratio.of, &ratio.against))) {
                 let of_pair: Vec<_> = of_group.iter().filter(|r| r.of == *of && r.against == *against).collect();
-                lines.push(line(&of_pair, &statistics));
+                lines.push(line(document, &of_pair, &statistics));
             }
         }
     }
@@ -66,7 +66,7 @@ fn columns(statistics: &[String]) -> Vec<Column> {
 }
 
 /// One path against one other, or against itself.
-fn line(ratios: &[&&Ratio], statistics: &[String]) -> Line {
+fn line(document: &Document, ratios: &[&&Ratio], statistics: &[String]) -> Line {
     let Some(first) = ratios.first() else {
         return Line::plain(Vec::new());
     };
@@ -78,6 +78,6 @@ fn line(ratios: &[&&Ratio], statistics: &[String]) -> Line {
             None => [MISSING, MISSING].map(Into::into),
         });
     }
-    cells.push(compare::reading(first));
+    cells.push(compare::reading(document, first));
     Line::plain(cells)
 }

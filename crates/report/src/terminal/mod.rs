@@ -146,7 +146,7 @@ mod tests {
         for part in [
             "kernel-spin",
             "p99.99 needs 1000000 samples (had 100000 to 400000)",
-            "times below kernel-default",
+            "times below kernel-pinned",
             "Noise floor, request and response: ",
             "half-RTT",
             "loss %",

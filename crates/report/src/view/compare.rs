@@ -67,19 +67,87 @@ pub(crate) fn noise_floor(control: &Ratio) -> f64 {
     (1.0 - low).max(high - 1.0).max(0.0)
 }
 
-/// The ratio in words ("13.5 times below").
-pub(crate) fn reading(ratio: &Ratio) -> String {
+/// A control that reaches further than this is wide: what is compared with such a path is no headline.
+const WIDE: f64 = 0.25;
+
+/// What a ratio says.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Standing<'a> {
+    /// Its interval holds 1.
+    None,
+    /// It lies inside the noise floor of one of its two paths, which is named.
+    WithinNoise(&'a str, f64),
+    /// Below, or above, by more than the noise.
+    Below,
+    Above,
+}
+
+/// Judges a ratio by its interval and by the controls of both its paths.
+pub(crate) fn judge<'a>(document: &'a Document, ratio: &'a Ratio) -> Standing<'a> {
     let [low, high] = ratio.ci95;
+    if low <= 1.0 && high >= 1.0 {
+        return Standing::None;
+    }
+    let floors = [&ratio.of, &ratio.against].map(|path| (path.as_str(), floor_of(document, ratio, path)));
+    let (path, floor) = if floors[0].1 >= floors[1].1 { floors[0] } else { floors[1] };
+    match ratio.value {
+        value if value.ln().abs() <= floor.ln_1p() => Standing::WithinNoise(path, floor),
+        value if value < 1.0 => Standing::Below,
+        _ => Standing::Above,
+    }
+}
+
+/// The noise floor of one of a ratio's paths, 0 if it has no control.
+fn floor_of(document: &Document, ratio: &Ratio, path: &str) -> f64 {
+    let is_its = |control: &&Ratio| {
+        let circumstances = |ratio: &Ratio| {
+            (ratio.scenario.clone(), ratio.transport.clone(), ratio.size, ratio.stat.clone(), ratio.measure.clone())
+        };
+        is_control(control)
+            && control.of == path
+            && is_usable(control)
+            && circumstances(control) == circumstances(ratio)
+            && (control.rate_offered, control.sessions) == (ratio.rate_offered, ratio.sessions)
+    };
+    document.ratios.iter().find(is_its).map_or(0.0, noise_floor)
+}
+
+/// Returns the reason why a ratio is no headline, if it is none: one of its paths has modes, or a wide control.
+pub(crate) fn unsteady(document: &Document, ratio: &Ratio) -> Option<String> {
+    let is_row =
+        |row: &&Row, path: &str| label(row) == path && row.size == ratio.size && row.scenario == ratio.scenario;
+    [&ratio.against, &ratio.of].into_iter().find_map(|path| {
+        let modes = document.results.iter().find(|row| is_row(row, path) && !row.modes.is_empty());
+        let floor = floor_of(document, ratio, path);
+        match modes {
+            Some(row) => Some(format!("{path} has {} modes", row.modes.len())),
+            None if floor > WIDE => Some(format!("{path} differs from itself by {} %", number::percent(floor))),
+            None => None,
+        }
+    })
+}
+
+/// The ratios of `row` to other paths, for the statistic `stat`.
+pub(crate) fn against_all<'a>(document: &'a Document, row: &Row, stat: &str) -> Vec<&'a Ratio> {
+    let of_row = |ratio: &&Ratio| !is_control(ratio) && ratio.of == label(row) && belongs(ratio, row, stat);
+    document.ratios.iter().filter(of_row).collect()
+}
+
+/// The ratio in words ("13.5 times below").
+pub(crate) fn reading(document: &Document, ratio: &Ratio) -> String {
     if !is_usable(ratio) {
         return "not usable".into();
     }
     if is_control(ratio) {
         return format!("noise floor {} %", number::percent(noise_floor(ratio)));
     }
-    match ratio.value {
-        _ if low <= 1.0 && high >= 1.0 => "no measurable difference".into(),
-        value if value < 1.0 => format!("{} times below", number::times(1.0 / value)),
-        value => format!("{} times above", number::up(value, 2)),
+    match judge(document, ratio) {
+        Standing::None => "no measurable difference".into(),
+        Standing::WithinNoise(path, floor) => {
+            format!("within the noise: {path} differs from itself by {} %", number::percent(floor))
+        }
+        Standing::Below => format!("{} times below", number::times(1.0 / ratio.value)),
+        Standing::Above => format!("{} times above", number::up(ratio.value, 2)),
     }
 }
 
@@ -87,4 +155,81 @@ pub(crate) fn reading(ratio: &Ratio) -> String {
 pub(crate) fn times_interval(ratio: &Ratio) -> String {
     let [low, high] = ratio.ci95;
     format!("{}..{}", number::times(1.0 / high), number::up(1.0 / low, if low > 0.1 { 2 } else { 1 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Mode;
+    use crate::view::summary::{headline, summary};
+
+    fn row(path: &str, p50: f64) -> Row {
+        let mut row = Row {
+            scenario: "rr".into(),
+            transport: "tcp".into(),
+            path: path.into(),
+            size: 64,
+            measure: "rtt".into(),
+            ..Row::default()
+        };
+        row.distribution.p50 = Some(p50);
+        row
+    }
+
+    fn ratio(of: &str, against: &str, value: f64, reach: f64) -> Ratio {
+        Ratio {
+            scenario: "rr".into(),
+            transport: "tcp".into(),
+            size: 64,
+            of: of.into(),
+            against: against.into(),
+            stat: "p50".into(),
+            value,
+            ci95: [value * (1.0 - reach), value * (1.0 + reach)],
+            ..Ratio::default()
+        }
+    }
+
+    /// kernel-default, kernel-spin and xdp; each with a control of that reach.
+    fn document(floors: [f64; 3]) -> Document {
+        let paths = ["kernel-default", "kernel-spin", "xdp"];
+        let mut ratios: Vec<Ratio> =
+            paths.iter().zip(floors).map(|(path, floor)| ratio(path, path, 1.0, floor)).collect();
+        ratios.extend([ratio("xdp", "kernel-default", 0.1, 0.02), ratio("xdp", "kernel-spin", 0.9, 0.02)]);
+        let results = paths.iter().zip([30_000.0, 3_300.0, 3_000.0]).map(|(path, p50)| row(path, p50)).collect();
+        Document { results, ratios, ..Document::default() }
+    }
+
+    #[test]
+    fn a_ratio_inside_the_noise_of_either_path_is_no_difference() {
+        let quiet = document([0.01; 3]);
+        assert_eq!(reading(&quiet, &quiet.ratios[4]), "1.11 times below");
+        for floors in [[0.01, 0.2, 0.01], [0.01, 0.01, 0.2]] {
+            let noisy = document(floors);
+            assert!(reading(&noisy, &noisy.ratios[4]).starts_with("within the noise: "), "{floors:?}");
+            assert!(!summary(&noisy).found.concat().contains("times below kernel-spin"));
+            assert!(reading(&noisy, &noisy.ratios[3]).ends_with("times below"), "another baseline, another noise");
+        }
+        assert_eq!(reading(&quiet, &ratio("xdp", "kernel-spin", 1.0, 0.02)), "no measurable difference");
+    }
+
+    #[test]
+    fn a_path_with_modes_or_a_wide_control_is_no_headline() {
+        let against = |document: &Document| {
+            let (row, ratios) = headline(document).expect("rows");
+            assert_eq!(row.path, "xdp");
+            ratios.iter().map(|ratio| ratio.against.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(against(&document([0.01; 3])), ["kernel-default", "kernel-spin"]);
+        assert_eq!(against(&document([0.4, 0.01, 0.01])), ["kernel-spin"]);
+        let mut bistable = document([0.01; 3]);
+        let mode = |share, p50, one_cpu| Mode { slices: 10, share, p50, one_cpu: Some(one_cpu) };
+        bistable.results[0].modes = vec![mode(0.4, 9_000.0, 1.0), mode(0.6, 70_000.0, 0.0)];
+        assert_eq!(against(&bistable), ["kernel-spin"]);
+        let told = summary(&bistable);
+        let found = told.found.concat();
+        assert!(found.contains("no ratio to kernel-default is given here, as kernel-default has 2 modes"), "{found}");
+        let careful = told.careful.concat();
+        assert!(careful.contains("both ends on one CPU in 100"), "{careful}");
+    }
 }

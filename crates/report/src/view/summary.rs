@@ -2,13 +2,14 @@
 
 use std::cmp::Ordering;
 
+use super::compare::Standing;
 use super::path::{Waiting, is_floor, waiting};
 use super::{
     Group, by_circumstance, by_curve, by_transport, compare, fastest, is_stream, label, latency_sections,
     streams as view_streams, sweep, words,
 };
 use crate::number;
-use crate::schema::{Document, Ratio, Row};
+use crate::schema::{Document, Mode, Ratio, Row};
 use crate::tables::rates::loss;
 use crate::tables::steps;
 use crate::tables::streams::fastest as fastest_stream;
@@ -43,14 +44,16 @@ pub(crate) fn summary(document: &Document) -> Summary {
     Summary { measured: measured(document), found, careful: careful(document) }
 }
 
-/// The main comparison of a run: the fastest path of the first group that has a baseline.
-pub(crate) fn headline(document: &Document) -> Option<(&Row, Option<&Ratio>)> {
+/// The main comparison of a run: the fastest path of the first group that has a baseline, and its ratios to baselines that are
+/// steady.
+pub(crate) fn headline(document: &Document) -> Option<(&Row, Vec<&Ratio>)> {
     let sections = latency_sections(document);
     let groups: Vec<_> = sections.iter().flat_map(|section| by_circumstance(&section.rows)).collect();
     let candidates = || groups.iter().filter_map(|group| fastest(&group.rows)).filter(|row| !is_floor(&row.path));
     let with_ratio = |row: &&Row| compare::against_baseline(document, row, "p50").is_some();
     let row = candidates().find(with_ratio).or_else(|| candidates().next())?;
-    Some((row, compare::against_baseline(document, row, "p50")))
+    let ratios = compare::against_all(document, row, "p50");
+    Some((row, ratios.into_iter().filter(|ratio| compare::unsteady(document, ratio).is_none()).collect()))
 }
 
 fn measured(document: &Document) -> String {
@@ -99,16 +102,50 @@ fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<Strin
         ));
     }
     let p99 = row.distribution.p99.map(|p99| format!(", p99 {}", number::time(p99))).unwrap_or_default();
-    let tail = match compare::against_baseline(document, row, "p50") {
-        Some(ratio) if ratio.value < 1.0 && ratio.ci95[1] < 1.0 => {
-            let (times, interval) = (number::times(1.0 / ratio.value), compare::times_interval(ratio));
-            format!("; {times} times below {} (95 % interval {interval})", ratio.against)
-        }
-        Some(ratio) => format!("; against {}: {}", ratio.against, compare::reading(ratio)),
-        None => String::new(),
-    };
+    let ratios = compare::against_all(document, row, "p50");
+    let tail: String = ratios.into_iter().map(|ratio| format!("; {}", against(document, ratio))).collect();
     let only = if rows.len() == 1 { "" } else { "fastest is " };
     Some(format!("{heading}: {only}{}, p50 {p50}{p99}{tail}.", label(row)))
+}
+
+/// A ratio in the sentence of its row.
+fn against(document: &Document, ratio: &Ratio) -> String {
+    if let Some(reason) = compare::unsteady(document, ratio) {
+        return format!("no ratio to {} is given here, as {reason}", ratio.against);
+    }
+    match compare::judge(document, ratio) {
+        Standing::Below => {
+            let (times, interval) = (number::times(1.0 / ratio.value), compare::times_interval(ratio));
+            format!("{times} times below {} (95 % interval {interval})", ratio.against)
+        }
+        _ => format!("against {}: {}", ratio.against, compare::reading(document, ratio)),
+    }
+}
+
+/// One sentence for each row whose slices have modes.
+fn modes(document: &Document) -> Vec<String> {
+    let sentence = |row: &Row| {
+        let mode = |mode: &Mode| {
+            let cpu =
+                mode.one_cpu.map(|share| format!(", both ends on one CPU in {} % of those", number::percent(share)));
+            format!(
+                "{} in {} % of its slices{}",
+                number::time(mode.p50),
+                number::percent(mode.share),
+                cpu.unwrap_or_default()
+            )
+        };
+        let modes: Vec<String> = row.modes.iter().map(mode).collect();
+        format!(
+            "{} over {}, {}, has {} modes: {}. A percentile of it says which mode was met more often.",
+            label(row),
+            words::transport(&row.transport),
+            number::bytes(row.size),
+            row.modes.len(),
+            modes.join("; "),
+        )
+    };
+    document.results.iter().filter(|row| !row.modes.is_empty()).map(sentence).collect()
 }
 
 /// One sentence per size: what streams fastest there, and next to it.
@@ -208,6 +245,7 @@ fn careful(document: &Document) -> Vec<String> {
     if document.interrupted {
         careful.push("The run was interrupted: the rows hold the measurements until then.".into());
     }
+    careful.extend(modes(document));
     careful.extend(virtual_machine(document));
     careful.extend(rows_where(document, "lost messages", |row| {
         row.lost > 0 && row.scenario != "rates" && !is_stream(row)

@@ -94,8 +94,7 @@ fn slice(
 ) -> Result<(), Problem> {
     let meter = Meter::start(vec![cpu]);
     let times = publish(source, ringbuf, SINKS[index].1, LOOPS)?;
-    let pass = records[index].take(times, 0, &meter.stop());
-    records[index].pass(direction, pass);
+    records[index].take(direction, times, 0, &meter.stop());
     Ok(())
 }
 
