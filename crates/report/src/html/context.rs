@@ -22,22 +22,28 @@ const DEFINITIONS: [(&str, &str); 7] = [
     ),
     (
         "percentile",
-        "p99 is the time that 99 of 100 samples did not exceed. It is shown only with at least 100 samples beyond it; \
-         otherwise n/a, with the number of samples that it needs.",
+        "p99 is the time that 99 of 100 samples did not exceed, each slice of the run with the same weight: slices last equally \
+         long, and a fast one holds more samples. It is shown only with at least 100 samples beyond it; otherwise n/a, with \
+         the number of samples that it needs.",
     ),
     (
         "interval of a percentile",
-        "95 %, from order statistics, widened for the dependence between slices: samples that follow each other are not \
-         independent.",
+        "95 %, from the spread between slices, and from how alike slices are that follow each other. It knows only the modes that \
+         the run has seen.",
     ),
     (
         "ratio and its interval",
         "The paths are measured in short slices that alternate (A B B A), so that both see the same disturbances. The \
-         interval is 95 %, from a block bootstrap over those slices.",
+         ratio is that of the two columns; its interval is 95 %, put together from those of both, less what both had in common.",
     ),
     (
         "control",
         "A path against itself in the same run. Its interval is the noise floor: a difference inside of it means nothing.",
+    ),
+    (
+        "modes",
+        "Groups of slices whose medians lie apart by a factor of 1.5 or more. A percentile of such a path says which mode was met more \
+         often; it is the baseline of no headline.",
     ),
     (
         "rounding",

@@ -118,7 +118,7 @@ mod tests {
             "achieved rate",
             "has no interrupt to pin",
             "longest",
-            "block bootstrap",
+            "less what both had in common",
             "sidestep demo",
             "p99.99 needs 1000000 samples",
         ] {
