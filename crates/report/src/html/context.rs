@@ -11,7 +11,7 @@ use crate::view::{facts as about, words};
 /// Most bytes of the result that the page carries: with the charts it stays below 1 MB, which mail lets through.
 const DATA_LIMIT_BYTES: usize = 640 << 10;
 
-const DEFINITIONS: [(&str, &str); 7] = [
+const DEFINITIONS: &[(&str, &str)] = &[
     (
         "round trip (RTT)",
         "Time from just before the request is sent until the answer has been read, seen by the program.",
@@ -132,7 +132,7 @@ pub(super) fn notes(document: &Document) -> String {
 }
 
 pub(super) fn definitions() -> String {
-    let pairs = DEFINITIONS.map(|(name, text)| (name, text.to_owned()));
+    let pairs: Vec<_> = DEFINITIONS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
     section("definitions", "Definitions", &facts(&pairs))
 }
 
