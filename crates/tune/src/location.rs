@@ -28,11 +28,29 @@ pub enum Scheme {
     Ethtool,
     /// INTERFACE/NAPI ID/NAME, over the netdev family (Linux 6.7)
     Napi,
+    /// status/NAME, over audit netlink (linux/audit.h)
+    Audit,
+    /// CPU/NAME, a model-specific register of x86 by /dev/cpu/CPU/msr
+    Msr,
+    /// INTERFACE/NAME, a field of its device's PCI Express capability
+    Pcie,
 }
 
 impl Scheme {
-    const ALL: [Self; 9] =
-        [Self::Proc, Self::Sys, Self::Dev, Self::Etc, Self::Boot, Self::Lib, Self::Run, Self::Ethtool, Self::Napi];
+    const ALL: [Self; 12] = [
+        Self::Proc,
+        Self::Sys,
+        Self::Dev,
+        Self::Etc,
+        Self::Boot,
+        Self::Lib,
+        Self::Run,
+        Self::Ethtool,
+        Self::Napi,
+        Self::Audit,
+        Self::Msr,
+        Self::Pcie,
+    ];
 
     fn name(self) -> &'static str {
         match self {
@@ -45,6 +63,9 @@ impl Scheme {
             Self::Run => "run",
             Self::Ethtool => "ethtool",
             Self::Napi => "napi",
+            Self::Audit => "audit",
+            Self::Msr => "msr",
+            Self::Pcie => "pcie",
         }
     }
 
@@ -123,7 +144,7 @@ impl Location {
             _ => true,
         };
         match self.scheme {
-            Scheme::Ethtool | Scheme::Napi => Reach::Interface,
+            Scheme::Ethtool | Scheme::Napi | Scheme::Pcie => Reach::Interface,
             Scheme::Sys if self.path.starts_with("class/net/") => Reach::Interface,
             Scheme::Proc if self.path.strip_prefix("sys/net/").is_some_and(of_namespace) => Reach::Namespace,
             _ => Reach::Host,
@@ -149,6 +170,9 @@ impl Location {
         match self.scheme {
             Scheme::Ethtool => format!("ethtool {}", self.path.replace('/', " ")),
             Scheme::Napi => format!("netdev napi {}", self.path.replace('/', " ")),
+            Scheme::Audit => format!("audit {}", self.path.replace('/', " ")),
+            Scheme::Msr => format!("msr of cpu{}", self.path.replace('/', " ")),
+            Scheme::Pcie => format!("PCI Express {}", self.path.replace('/', " ")),
             other => format!("/{}/{}", other.folder(), self.path),
         }
     }

@@ -87,6 +87,36 @@ impl<'a> Scope<'a> {
         read(self.host, location)
     }
 
+    /// Returns the kernel's version, such as (6, 12).
+    pub(crate) fn release(&self) -> Option<(u32, u32)> {
+        let release = self.text("proc:sys/kernel/osrelease");
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+
+    /// Returns whether the kernel is of this version or a later one; false if its version is unknown.
+    pub(crate) fn is_since(&self, version: (u32, u32)) -> bool {
+        self.release().is_some_and(|release| release >= version)
+    }
+
+    /// Returns an error if no hot CPU is named, and none is isolated.
+    pub(crate) fn needs_hot(&self) -> Result<(), String> {
+        if self.cpus.hot.is_empty() { Err("the hot CPUs are unknown: name them with --cpus".into()) } else { Ok(()) }
+    }
+
+    /// Returns a reading of each interface that has one. Err if there is no interface.
+    pub(crate) fn each_interface(&self, of: impl Fn(&Interface) -> Option<Reading>) -> Result<Vec<Reading>, String> {
+        if self.interfaces.is_empty() {
+            return Err("there is no hardware interface: name one with --interface".into());
+        }
+        Ok(self.interfaces.iter().filter_map(of).collect())
+    }
+
+    /// Returns a list of CPUs at a location; the empty set if there is none.
+    pub(crate) fn cpu_list(&self, location: &str) -> CpuSet {
+        list(self.host, location)
+    }
+
     /// Returns the last value of a boot parameter; `set` if it has none.
     pub(crate) fn boot(&self, name: &str) -> Option<&str> {
         let name = name.replace('-', "_");

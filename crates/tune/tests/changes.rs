@@ -91,7 +91,7 @@ fn what_is_dangerous_is_left_alone_unless_it_is_named() {
     let stage = Stage::new();
     let has = |plan: &Plan, id: &str| plan.changes.iter().any(|change| change.check == id);
     let plan = stage.plan(&Choice::default());
-    for id in ["iso-rt-throttling", "iso-machine-check"] {
+    for id in ["iso-fair-server", "iso-machine-check"] {
         assert!(!has(&plan, id), "{id}");
         assert!(has(&stage.plan(&Choice { allow: vec![id.into()], ..Choice::default() }), id), "{id}");
     }

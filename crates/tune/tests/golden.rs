@@ -19,6 +19,7 @@ fn subject(host: &str) -> (&'static str, Option<&'static str>) {
         "metal-intel-untuned" => ("latency", Some("2-3")),
         "guest-firecracker" => ("latency", Some("1")),
         "guest-ena-tuned" => ("cloud", None),
+        "metal-intel-queues" => ("polling", None),
         _ => ("latency", None),
     }
 }

@@ -12,6 +12,10 @@ pub(super) const GET_RULE: u32 = 0x2f;
 pub(super) const LIST_RULES: u32 = 0x30;
 /// ETHTOOL_GCHANNELS: the number of queues.
 pub(super) const GET_CHANNELS: u32 = 0x3c;
+/// ETHTOOL_GCOALESCE: interrupt moderation.
+pub(super) const GET_COALESCING: u32 = 0x0e;
+/// ETHTOOL_PERQUEUE: another command, for single queues.
+pub(super) const PER_QUEUE: u32 = 0x4b;
 /// ETHTOOL_GRSSH: hash, key and table.
 pub(super) const GET_RSS: u32 = 0x46;
 
@@ -38,6 +42,21 @@ pub(super) mod rule {
     /// Offsets of the fields in values and masks: source address, destination address, ports, type of service.
     pub(in super::super) const V4: [usize; 5] = [0, 4, 8, 10, 12];
     pub(in super::super) const V6: [usize; 5] = [0, 16, 32, 34, 36];
+}
+
+/// `struct ethtool_per_queue_op`: the command, and a mask of MAX_NUM_QUEUE queues.
+pub(super) mod per_queue {
+    pub(in super::super) const QUEUES_MAX: usize = 4096;
+    pub(in super::super) const COMMAND: usize = 4;
+    pub(in super::super) const MASK: usize = 8;
+    pub(in super::super) const BYTES: usize = MASK + QUEUES_MAX / 8;
+}
+
+/// `struct ethtool_coalesce`: interrupt moderation.
+pub(super) mod coalescing {
+    pub(in super::super) const BYTES: usize = 92;
+    pub(in super::super) const RECEIVE_US: usize = 4;
+    pub(in super::super) const TRANSMIT_US: usize = 20;
 }
 
 /// `struct ethtool_rxfh`: the hash.

@@ -5,12 +5,14 @@
 
 mod abi;
 mod channels;
+mod queue_moderation;
 mod request;
 mod rss;
 mod rule;
 mod rules;
 
 pub use channels::{Channels, channels, receive_queues};
+pub use queue_moderation::{Moderation, queue_moderation};
 pub(crate) use request::{any_socket, request_for};
 pub use rss::{FlowKind, HashFunction, Rss, fields, rss};
 pub use rule::{FlowRule, Match};

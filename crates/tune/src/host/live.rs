@@ -1,6 +1,6 @@
 //! The running host, in the network namespace of the calling thread.
 
-use super::{Absence, Host, Identity, list_folder, pids_below, read_file, resolve_below};
+use super::{Absence, Host, Identity, list_folder, pcie, pids_below, read_file, registers, resolve_below};
 use crate::location::{Location, Scheme};
 use crate::netlink::{self, Answers};
 use std::cell::RefCell;
@@ -36,6 +36,9 @@ impl Host for Live {
     fn read(&self, location: &Location) -> Result<String, Absence> {
         match location.scheme() {
             Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().read(location),
+            Scheme::Audit => netlink::read_audit(location),
+            Scheme::Msr => registers::read(location),
+            Scheme::Pcie => pcie::read(location),
             Scheme::Dev => read_device(&path(location)),
             _ => read_file(&path(location)),
         }
@@ -44,6 +47,7 @@ impl Host for Live {
     fn list(&self, location: &Location) -> Vec<String> {
         match location.scheme() {
             Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().list(location),
+            Scheme::Audit | Scheme::Msr | Scheme::Pcie => Vec::new(),
             _ => list_folder(&path(location)),
         }
     }

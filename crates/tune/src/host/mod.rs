@@ -1,9 +1,12 @@
 //! The host to audit: this one, or a copy of a host's files in a folder.
 
 mod live;
+mod pcie;
+mod registers;
 mod tree;
 
 pub use live::Live;
+pub(crate) use pcie::decode_any;
 pub use tree::Tree;
 
 use crate::location::Location;

@@ -1,7 +1,8 @@
 //! A copy of a host's files in a folder, for audits of other hosts and for tests.
 //!
-//! The folder has those of the host (`proc`, `sys`, `etc` ...), and besides them `ethtool/INTERFACE/GROUP/NAME` and
-//! `napi/INTERFACE/ID/NAME` with one value each, as netlink would answer.
+//! The folder has those of the host (`proc`, `sys`, `etc` ...), and besides them `ethtool/INTERFACE/GROUP/NAME`,
+//! `napi/INTERFACE/ID/NAME` and `audit/status/NAME` with one value each, as netlink would answer, and the same of `msr/CPU/NAME`
+//! and `pcie/INTERFACE/NAME`.
 
 use super::{Absence, Host, Identity, list_folder, pids_below, read_file, resolve_below};
 use crate::location::{Location, Scheme};

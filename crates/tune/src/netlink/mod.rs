@@ -1,6 +1,7 @@
 //! Settings read and changed over generic netlink: ethtool's and NAPI's.
 
 mod attribute;
+mod audit;
 mod ethtool;
 mod generic;
 mod napi;
@@ -10,6 +11,22 @@ use crate::location::{Location, Scheme};
 use ethtool::Settings;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+
+/// The group of settings of single queues, which ethtool's ioctl alone has (ETHTOOL_PERQUEUE).
+const QUEUES: &str = "queues";
+/// The most queues that are asked about.
+const QUEUES_MAX: u32 = 1024;
+
+/// Returns the moderation of each queue: `rx-usecs-0`, `tx-usecs-0` ...
+fn queues(interface: &str) -> io::Result<Settings> {
+    let count = sidestep_sys::ethtool::receive_queues(interface)?.min(QUEUES_MAX);
+    let mut settings = Settings::new();
+    for (queue, moderation) in sidestep_sys::ethtool::queue_moderation(interface, count)?.into_iter().enumerate() {
+        settings.insert(format!("rx-usecs-{queue}"), moderation.receive_us.to_string());
+        settings.insert(format!("tx-usecs-{queue}"), moderation.transmit_us.to_string());
+    }
+    Ok(settings)
+}
 
 /// Answers so far: by interface and group (or NAPI id).
 #[derive(Default)]
@@ -41,6 +58,7 @@ impl Answers {
         }
         let key = (scheme, interface.to_owned(), middle.to_owned());
         let answer = self.0.entry(key).or_insert_with(|| match scheme {
+            Scheme::Ethtool if middle == QUEUES => queues(interface).map_err(Absence::from),
             Scheme::Ethtool => ethtool::read(interface, middle).map_err(Absence::from),
             _ => Err(Absence::Missing),
         });
@@ -73,6 +91,21 @@ fn parts(location: &Location) -> Option<(&str, &str, &str)> {
     Some((interface, middle, name))
 }
 
+/// Reads `status/enabled` or `status/rules` of the audit system.
+pub(crate) fn read_audit(location: &Location) -> Result<String, Absence> {
+    let found = match location.path() {
+        "status/enabled" => audit::enabled().map(|state| state.to_string()),
+        "status/rules" => audit::rules().map(|count| count.to_string()),
+        _ => return Err(Absence::Missing),
+    };
+    found.map_err(|error| match error.kind() {
+        // EPROTONOSUPPORT: a kernel without audit. ECONNREFUSED: it answers in the first user and process namespace only.
+        ErrorKind::ConnectionRefused => Absence::Missing,
+        _ if error.raw_os_error() == Some(93) => Absence::Missing,
+        _ => error.into(),
+    })
+}
+
 /// Changes one setting.
 pub(crate) fn write(location: &Location, value: &str) -> io::Result<()> {
     let (interface, middle, name) = parts(location).ok_or(ErrorKind::NotFound)?;
@@ -84,5 +117,5 @@ pub(crate) fn write(location: &Location, value: &str) -> io::Result<()> {
 
 /// Decodes arbitrary bytes as every kind of answer. For fuzzing: none may make it panic or grow.
 pub fn decode_any(bytes: &[u8]) -> usize {
-    ethtool::decode_any(bytes) + napi::decode_any(bytes)
+    ethtool::decode_any(bytes) + napi::decode_any(bytes) + audit::decode_any(bytes) + crate::host::decode_any(bytes)
 }

@@ -16,14 +16,16 @@ pub(super) const ROWS: &[Check] = &[
         id: "cpu-idle-states",
         title: "deep idle states switched off",
         read: Read::Derived(
-            "/sys/devices/system/cpu/cpuN/cpuidle/stateM/{latency,disable}, states above 2 us",
+            "/sys/devices/system/cpu/cpuN/cpuidle/stateM/{name,latency,disable}, C1E and states above 2 us",
             deep_states,
         ),
         absent: NO_CPUIDLE,
-        why: "A CPU in a deep state takes up to hundreds of microseconds to wake before it handles the interrupt.",
-        source: "tuned latency-performance (force_latency); Linux admin-guide/pm/cpuidle",
+        why: "A CPU in a deep state takes up to hundreds of microseconds to wake before it handles the interrupt. In C1E all cores \
+              also lower their frequency and voltage, so it counts as deep whatever its latency says.",
+        source: "tuned latency-performance (force_latency); Linux admin-guide/pm/cpuidle; drivers/idle/intel_idle.c (C1E of 2 to 10 us)",
         effect: Effect::Tens,
-        how: "cpupower idle-set -D 2, or hold /dev/cpu_dma_latency (sidestep tune run does)",
+        how: "echo 1 > /sys/devices/system/cpu/cpuN/cpuidle/stateM/disable for C1E and those above 2 us (cpupower idle-set -D 3 leaves \
+              C1E of 2 us, -D 2 takes C1 of 2 us, too), or hold /dev/cpu_dma_latency (sidestep tune run does)",
         risk: Risk::Medium,
         harm: "more power and heat; less turbo for the other cores",
         ..ROW
@@ -119,7 +121,7 @@ fn deep_states(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     })
 }
 
-/// Returns the `disable` switch of a state that takes too long to leave.
+/// Returns the `disable` switch of a state that takes too long to leave, or lowers the frequency.
 fn deep(scope: &Scope<'_>, reading: Reading) -> Option<Reading> {
     let location = reading.location.as_ref()?.to_string();
     let folder = location.strip_suffix("/disable")?;
@@ -129,5 +131,9 @@ fn deep(scope: &Scope<'_>, reading: Reading) -> Option<Reading> {
         let state = if value == "0" { "enabled" } else { "disabled" };
         format!("{name} ({latency_us} us) {state}")
     });
-    (latency_us > WAKE_US_MAX).then(|| Reading { shown, location: Some(Location::of(&location)), ..reading })
+    (latency_us > WAKE_US_MAX || name.starts_with("C1E")).then(|| Reading {
+        shown,
+        location: Some(Location::of(&location)),
+        ..reading
+    })
 }

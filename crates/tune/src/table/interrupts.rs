@@ -1,7 +1,7 @@
 //! Interrupts, and the CPUs that they are delivered to.
 
 use super::ROW;
-use crate::check::{Check, Effect, Group, Read, Risk, Set};
+use crate::check::{Check, Effect, Group, Read, Set};
 use crate::cpus::CpuSet;
 use crate::interrupts::{Row, affinity_of, of_interface, rows};
 use crate::reading::{Form, Reading};
@@ -76,18 +76,6 @@ pub(super) const ROWS: &[Check] = &[
         ..ROW_HERE
     },
     Check {
-        id: "nic-rfs",
-        title: "flows that follow their thread by software",
-        read: Read::Setting("proc:sys/net/core/rps_sock_flow_entries"),
-        absent: "the kernel is built without RPS, or this is a network namespace of its own",
-        why: "Like nic-rps, with a table that every receive call writes to.",
-        source: "Linux networking/scaling",
-        effect: Effect::Units,
-        how: "sysctl net.core.rps_sock_flow_entries=0",
-        harm: "one CPU does all the work of a queue",
-        ..ROW_HERE
-    },
-    Check {
         id: "nic-xps",
         title: "a transmit queue for the hot CPU",
         read: Read::Derived("/sys/class/net/IF/queues/tx-N/xps_cpus", own_queue),
@@ -100,47 +88,6 @@ pub(super) const ROWS: &[Check] = &[
         harm: "the other CPUs share the other queues",
         ..ROW_HERE
     },
-    Check {
-        id: "napi-threaded",
-        title: "packets handled by a thread instead of a softirq",
-        read: Read::Setting("sys:class/net/{interface}/threaded"),
-        absent: "the kernel has no threaded NAPI (before 5.12)",
-        why: "A thread can be pinned and given a priority, but it has to be woken. 0 unless such threads are pinned; \
-              2 (busy polling by the thread) where the kernel has it.",
-        source: "Linux networking/napi",
-        effect: Effect::Units,
-        how: "echo 0 > /sys/class/net/IF/threaded",
-        risk: Risk::Medium,
-        harm: "whoever has pinned those threads loses them",
-        ..ROW_HERE
-    },
-    Check {
-        id: "napi-deferral",
-        title: "interrupts deferred while a program polls",
-        read: Read::Derived("/sys/class/net/IF/{napi_defer_hard_irqs,gro_flush_timeout}", deferral),
-        absent: "the kernel has no deferral (before 5.8)",
-        why: "Both 0, or both set where programs poll with SO_PREFER_BUSY_POLL. One without the other delays every packet, or \
-              does nothing.",
-        source: "Linux networking/napi (software IRQ coalescing)",
-        effect: Effect::Tens,
-        set: Set::Service,
-        how: "echo 0 to both; or, for SO_PREFER_BUSY_POLL, 10 and 20000 as the kernel's documents have it",
-        risk: Risk::Medium,
-        harm: "a program that stops polling waits for the timer",
-        ..ROW_HERE
-    },
-    Check {
-        id: "napi-suspend",
-        title: "interrupts suspended while epoll polls",
-        read: Read::Setting("napi:{interface}/*/irq-suspend-timeout"),
-        absent: "the kernel does not report NAPI settings (before 6.13), or the driver does not register them",
-        why: "With epoll and prefer_busy_poll no interrupt comes as long as events keep coming. A fact for comparing hosts.",
-        source: "Linux networking/napi (IRQ suspension)",
-        effect: Effect::Units,
-        set: Set::Never,
-        how: "ynl --family netdev --do napi-set with irq-suspend-timeout, for programs that use it",
-        ..ROW_HERE
-    },
 ];
 
 fn affinity(scope: &Scope<'_>, irq: u32, action: &str) -> Reading {
@@ -148,15 +95,11 @@ fn affinity(scope: &Scope<'_>, irq: u32, action: &str) -> Reading {
     scope.reading(subject, affinity_of(irq), Form::List)
 }
 
-fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
-    if scope.cpus.hot.is_empty() { Err("the hot CPUs are unknown: name them with --cpus".into()) } else { Ok(()) }
-}
-
 /// Interrupts that CPUs send to each other, or to themselves.
 const LOCAL: [&str; 4] = ["LOC", "RES", "CAL", "TLB"];
 
 fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     let (interrupts, uptime) = (scope.text("proc:interrupts"), scope.text("proc:uptime"));
     let seconds = uptime.split('.').next().and_then(|whole| whole.parse::<u64>().ok()).filter(|seconds| *seconds > 0);
     let header: Vec<&str> = interrupts.lines().next().unwrap_or_default().split_whitespace().collect();
@@ -177,7 +120,7 @@ fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 
 /// Returns for each interface the vector that is on hot CPUs already; if none is, the busiest one.
 fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     let interrupts = scope.text("proc:interrupts");
     let of = |interface: &Interface| {
         let ours = of_interface(scope.host, &interface.name, &interrupts);
@@ -197,7 +140,7 @@ fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 const TIMER: u32 = 0;
 
 fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     let interrupts = scope.text("proc:interrupts");
     let ours: BTreeSet<u32> =
         scope.interfaces.iter().flat_map(|interface| of_interface(scope.host, &interface.name, &interrupts)).collect();
@@ -206,7 +149,7 @@ fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn own_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     let queues = scope.expand("sys:class/net/{interface}/queues/tx-*/xps_cpus", Form::Mask)?;
     let set = |reading: &Reading| reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
     let of = |interface: &Interface| {
@@ -221,20 +164,4 @@ fn own_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
         (sets.len() > 1).then(|| Reading::of(&interface.name, word))
     };
     Ok(scope.interfaces.iter().filter_map(of).collect())
-}
-
-fn deferral(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let defers = scope.expand("sys:class/net/{interface}/napi_defer_hard_irqs", Form::Text)?;
-    let judge = |reading: Reading| {
-        let timeout = scope.text(&format!("sys:class/net/{}/gro_flush_timeout", reading.subject));
-        let (defer, timeout): (u64, u64) = (reading.value.as_ref().ok()?.parse().ok()?, timeout.parse().ok()?);
-        let word = match (defer > 0, timeout > 0) {
-            (false, false) => "off",
-            (true, true) => "on",
-            _ => "half",
-        };
-        let shown = format!("{word}: napi_defer_hard_irqs {defer}, gro_flush_timeout {timeout} ns");
-        Some(Reading::of(reading.subject, word).shown(shown))
-    };
-    Ok(defers.into_iter().filter_map(judge).collect())
 }

@@ -88,17 +88,6 @@ pub(super) const ROWS: &[Check] = &[
         ..ROW_HERE
     },
     Check {
-        id: "iso-timer-migration",
-        title: "timers that move to busy CPUs",
-        read: Read::Setting("proc:sys/kernel/timer_migration"),
-        why: "With 1, timers of idle CPUs move to one that is awake: a polling CPU is always awake.",
-        source: "tuned network-latency; Linux admin-guide/sysctl/kernel",
-        effect: Effect::Units,
-        how: "sysctl kernel.timer_migration=0",
-        harm: "idle CPUs wake up more often",
-        ..ROW_HERE
-    },
-    Check {
         id: "iso-nmi-watchdog",
         title: "hard lockup detector",
         read: Read::Setting("proc:sys/kernel/nmi_watchdog"),
@@ -122,20 +111,6 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Units,
         how: "sysctl kernel.watchdog_cpumask=HOUSEKEEPING",
         harm: "a hang of a hot CPU is not reported",
-        ..ROW_HERE
-    },
-    Check {
-        id: "iso-rt-throttling",
-        title: "throttling of real-time threads",
-        read: Read::Setting("proc:sys/kernel/sched_rt_runtime_us"),
-        why: "By default a FIFO thread that never sleeps is stopped for 50 ms of every second. -1 ends that, and matters only to \
-              such threads; a polling thread without FIFO on an isolated CPU needs neither.",
-        source: "Linux scheduler/sched-rt-group; tuned realtime",
-        effect: Effect::Stalls,
-        how: "sysctl kernel.sched_rt_runtime_us=-1, if a FIFO thread spins",
-        risk: Risk::High,
-        harm: "a FIFO thread that runs away holds its CPU for ever; with all CPUs the host hangs",
-        dangerous: true,
         ..ROW_HERE
     },
     Check {
@@ -226,9 +201,14 @@ pub(super) const ROWS: &[Check] = &[
     },
 ];
 
-fn kernel_config(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+/// Returns the kernel's configuration; empty if it is not in /boot.
+pub(super) fn config(scope: &Scope<'_>) -> String {
     let release = scope.text("proc:sys/kernel/osrelease");
-    let config = scope.text(&format!("boot:config-{release}"));
+    scope.text(&format!("boot:config-{release}"))
+}
+
+fn kernel_config(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let config = config(scope);
     let value = |name: &&str| {
         let line = config.lines().find_map(|line| line.strip_prefix("CONFIG_")?.strip_prefix(name)?.strip_prefix('='));
         format!("{name}={}", line.unwrap_or("n"))
@@ -238,17 +218,13 @@ fn kernel_config(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(if config.is_empty() { Vec::new() } else { vec![Reading::of("", words)] })
 }
 
-fn needs_hot(scope: &Scope<'_>) -> Result<(), String> {
-    if scope.cpus.hot.is_empty() { Err("the hot CPUs are unknown: name them with --cpus".into()) } else { Ok(()) }
-}
-
 fn isolated(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     Ok(vec![Reading::of("", scope::isolated(scope.host).to_string())])
 }
 
 /// Returns a field of /proc/PID/status.
-fn status<'a>(text: &'a str, field: &str) -> Option<&'a str> {
+pub(super) fn status<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim)
 }
 
@@ -276,7 +252,7 @@ fn stray(scope: &Scope<'_>, task: &Task, kernel: bool) -> Vec<Reading> {
 }
 
 fn strays(scope: &Scope<'_>, kernel: bool) -> Result<Vec<Reading>, String> {
-    needs_hot(scope)?;
+    scope.needs_hot()?;
     let readings = scope.tasks.iter().flat_map(|task| stray(scope, task, kernel));
     // Tasks that may run on hot CPUs come first, so that the limit hides none of them.
     let (mut on, off): (Vec<_>, Vec<_>) = readings.partition(|reading| touches(reading, &scope.cpus.hot));

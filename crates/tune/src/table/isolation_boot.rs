@@ -5,7 +5,8 @@ use crate::check::{Check, Effect, Group, Hosts, Read, Risk, Set};
 use crate::cpus::CpuSet;
 use crate::location::Location;
 use crate::reading::{Form, Reading};
-use crate::scope::Scope;
+use crate::scope::{Scope, flags};
+use std::collections::BTreeSet;
 
 const ROW_HERE: Check = Check { group: Group::Isolation, risk: Risk::Low, ..ROW };
 
@@ -23,6 +24,34 @@ pub(super) const ROWS: &[Check] = &[
         how: "boot with nohz_full=HOT (it also moves RCU callbacks away)",
         risk: Risk::Medium,
         harm: "each system call and interrupt on those CPUs costs a little more",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-tick-ready",
+        title: "what nohz_full needs besides",
+        read: Read::Derived(
+            "nohz= of the command line, clock source, isolated and online CPUs, /boot/config-RELEASE",
+            prerequisites,
+        ),
+        why: "The tick stops only where one task can run, on a stable TSC, and while another CPU keeps the time.",
+        source: "Linux timers/no_hz (known issues); kernel/time/tick-sched.c (can_stop_full_tick); kernel/sched/core.c (sched_can_stop_tick)",
+        effect: Effect::Units,
+        set: Set::Service,
+        how: "isolate the CPUs (iso-domain), use the TSC (cpu-clocksource), leave a CPU without nohz_full, remove nohz=off",
+        risk: Risk::Medium,
+        harm: "that of the settings named",
+        ..ROW_HERE
+    },
+    Check {
+        id: "iso-rcu-poll",
+        title: "RCU's threads poll instead of being woken",
+        read: Read::Derived("rcu_nocb_poll of the command line, where callbacks are offloaded", callback_poll),
+        why: "Without it a hot CPU that queues a callback has to wake the thread that runs it.",
+        source: "Linux admin-guide/kernel-parameters (rcu_nocb_poll)",
+        effect: Effect::Fractions,
+        set: Set::Boot("rcu_nocb_poll"),
+        how: "boot with rcu_nocb_poll, beside nohz_full or rcu_nocbs",
+        harm: "housekeeping CPUs wake up more often",
         ..ROW_HERE
     },
     Check {
@@ -91,10 +120,11 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-tsc-watchdog",
         title: "watchdog of the TSC",
-        read: Read::Boot("tsc"),
+        read: Read::Derived("tsc= of the command line; flags of /proc/cpuinfo, packages", watchdog),
         hosts: Hosts::Metal,
-        why: "The kernel compares the TSC with another clock on every CPU in turn, twice a second.",
-        source: "tuned network-latency; Linux admin-guide/kernel-parameters (tsc=)",
+        why: "The kernel compares the TSC with another clock on every CPU in turn, twice a second. Since Linux 5.16 it does not where \
+              the TSC is constant, does not stop and has TSC_ADJUST, on up to two packages (four in newer kernels).",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters (tsc=); arch/x86/kernel/tsc.c (check_system_tsc_reliable)",
         effect: Effect::Fractions,
         set: Set::Boot("tsc=nowatchdog"),
         how: "boot with tsc=nowatchdog or tsc=reliable, if the TSC has proved stable",
@@ -117,12 +147,17 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-audit",
         title: "audit of system calls",
-        read: Read::Derived("audit= of the command line; a process kauditd or auditd", audit),
-        why: "While a rule is loaded, every system call of every program takes the slow entry path.",
-        source: "Linux admin-guide/kernel-parameters (audit=)",
+        read: Read::Derived(
+            "the kernel's status by NETLINK_AUDIT (AUDIT_GET, AUDIT_LIST_RULES); audit= of the command line",
+            audit,
+        ),
+        absent: "the kernel has no audit, or it answers in another namespace",
+        why: "While it is enabled, every system call of every program takes the slow entry path, with rules or without (unless the rule \
+              task,never is loaded before the program starts). Who enabled it does not matter: auditd, systemd-journald, a container.",
+        source: "Linux admin-guide/kernel-parameters (audit=); linux/audit.h (struct audit_status); auditctl(8)",
         effect: Effect::Fractions,
         set: Set::Service,
-        how: "auditctl -l shows the rules; without any, boot with audit=0, if policy allows",
+        how: "auditctl -l shows the rules; without any, auditctl -e 0, or boot with audit=0, if policy allows",
         risk: Risk::Medium,
         harm: "compliance may ask for it",
         ..ROW_HERE
@@ -177,12 +212,65 @@ fn managed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn audit(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let value = match scope.boot("audit") {
-        Some("0" | "off") => "off",
-        _ if scope.task("auditd").is_some() => "auditd runs",
-        _ => "no auditd",
-    };
-    Ok(vec![Reading::of("", value)])
+    if matches!(scope.boot("audit"), Some("0" | "off")) {
+        return Ok(vec![Reading::of("", "off").shown("off by audit=0")]);
+    }
+    let reading = scope.reading("", Location::of("audit:status/enabled"), Form::Text);
+    Ok(vec![match reading.value.as_deref() {
+        Ok("0") => Reading::of("", "off"),
+        Ok(_) => Reading::of("", "on").shown(format!("on, rules: {}", scope.text("audit:status/rules"))),
+        Err(_) => reading,
+    }])
+}
+
+/// The most packages on which the kernel trusts a qualified TSC, by version: first the number of memory nodes, later that of
+/// packages counted.
+const TRUSTED: [((u32, u32), usize); 2] = [((6, 9), 4), ((5, 16), 2)];
+
+fn watchdog(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    if let Some(value) = scope.boot("tsc") {
+        return Ok(vec![Reading::of("", value)]);
+    }
+    let info = scope.text("proc:cpuinfo");
+    let is_qualified =
+        ["constant_tsc", "nonstop_tsc", "tsc_adjust"].iter().all(|wanted| flags(&info).any(|flag| flag == *wanted));
+    let ids = info.lines().filter(|line| line.starts_with("physical id"));
+    let packages = ids.collect::<BTreeSet<_>>().len().max(1);
+    let trusted = TRUSTED.iter().find(|(since, _)| scope.is_since(*since)).map_or(0, |(_, packages)| *packages);
+    Ok(vec![match is_qualified && packages <= trusted {
+        true => Reading::of("", "off by itself").shown(format!("off by itself: a qualified TSC, packages: {packages}")),
+        false => Reading::of("", "unset"),
+    }])
+}
+
+fn prerequisites(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let tickless = scope.cpu_list("sys:devices/system/cpu/nohz_full");
+    if tickless.is_empty() {
+        return Err("no CPU is nohz_full".into());
+    }
+    let config = super::isolation::config(scope);
+    let clock = scope.text("sys:devices/system/clocksource/clocksource0/current_clocksource");
+    let apart = crate::scope::isolated(scope.host);
+    let shared = tickless.without(&apart);
+    let lacking = [
+        (scope.boot("nohz") == Some("off"), "nohz=off is given".to_owned()),
+        (!config.is_empty() && !config.contains("CONFIG_NO_HZ_FULL=y"), "the kernel lacks CONFIG_NO_HZ_FULL".into()),
+        (!clock.is_empty() && clock != "tsc" && !scope.is_guest, format!("the clock source is {clock}")),
+        (tickless.covers(&scope.cpus.online), "no CPU is left to keep the time".into()),
+        (!shared.is_empty(), format!("the scheduler balances tasks onto CPU {shared}")),
+    ];
+    let lacking: Vec<String> = lacking.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words).collect();
+    Ok(vec![match lacking.is_empty() {
+        true => Reading::of("", "complete"),
+        false => Reading::of("", "incomplete").shown(lacking.join("; ")),
+    }])
+}
+
+fn callback_poll(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    if callbacks(scope)?.iter().all(|one| one.value.as_deref() == Ok("none")) {
+        return Err("no CPU has its callbacks offloaded (iso-rcu-callbacks)".into());
+    }
+    Ok(vec![Reading::of("", scope.boot("rcu_nocb_poll").unwrap_or("unset"))])
 }
 
 fn service_affinity(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {

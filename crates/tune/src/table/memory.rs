@@ -34,17 +34,6 @@ pub(super) const ROWS: &[Check] = &[
         ..ROW_HERE
     },
     Check {
-        id: "mem-huge-daemon",
-        title: "defragmentation by khugepaged",
-        read: Read::Setting("sys:kernel/mm/transparent_hugepage/khugepaged/defrag"),
-        absent: "the kernel is built without transparent huge pages",
-        why: "The daemon takes pages away to make huge ones; whoever touches one meanwhile waits.",
-        source: "tuned realtime; Linux admin-guide/mm/transhuge",
-        how: "echo 0 > /sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
-        harm: "fewer huge pages",
-        ..ROW_HERE
-    },
-    Check {
         id: "mem-huge-pages",
         title: "huge pages set aside, on each node",
         read: Read::Setting("sys:devices/system/node/{node}/hugepages/hugepages-2048kB/nr_hugepages"),
@@ -161,9 +150,13 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "mem-dirty-background",
         title: "dirty memory before write-back begins, in percent",
-        read: Read::Setting("proc:sys/vm/dirty_background_ratio"),
-        why: "Much at once is a storm; little and often is not. Where the host writes files at all.",
-        source: "tuned latency-performance (3 %)",
+        read: Read::Derived(
+            "vm.dirty_background_bytes against MemTotal, or vm.dirty_background_ratio if that is 0",
+            dirty,
+        ),
+        why: "Much at once is a storm; little and often is not. Where the host writes files at all. Of the two settings the one \
+              that is not 0 counts.",
+        source: "tuned latency-performance (3 %); Linux admin-guide/sysctl/vm (dirty_background_bytes)",
         how: "sysctl vm.dirty_background_ratio=3",
         harm: "more writes to disks",
         ..ROW_HERE
@@ -199,12 +192,29 @@ fn swaps(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(vec![Reading::of("", if names.is_empty() { "none".to_owned() } else { names.join(", ") })])
 }
 
+fn dirty(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let bytes: u128 = scope.text("proc:sys/vm/dirty_background_bytes").parse().unwrap_or_default();
+    let total_kib = total_kib(scope).filter(|_| bytes > 0);
+    Ok(vec![match total_kib {
+        None => scope.reading("", Location::of("proc:sys/vm/dirty_background_ratio"), Form::Text),
+        Some(total_kib) => {
+            let percent = (bytes * 100).div_ceil(total_kib.max(1) * 1024);
+            let shown = format!("{percent}, as {} MiB (dirty_background_bytes)", bytes >> 20);
+            Reading::of("", percent.to_string()).shown(shown)
+        }
+    }])
+}
+
+/// Returns MemTotal of /proc/meminfo.
+fn total_kib(scope: &Scope<'_>) -> Option<u128> {
+    let info = scope.text("proc:meminfo");
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim();
+    total.split_whitespace().next()?.parse().ok()
+}
+
 fn min_free(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let free_kib: Option<u128> = scope.text("proc:sys/vm/min_free_kbytes").parse().ok();
-    let info = scope.text("proc:meminfo");
-    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).map(str::trim);
-    let total_kib: Option<u128> = total.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    let reading = free_kib.zip(total_kib).map(|(free_kib, total_kib)| {
+    let reading = free_kib.zip(total_kib(scope)).map(|(free_kib, total_kib)| {
         let permille = (free_kib * 1000 / total_kib.max(1)).to_string();
         Reading::of("", permille).shown(format!("{} MiB of {} MiB", free_kib / 1024, total_kib / 1024))
     });

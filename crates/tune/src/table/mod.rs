@@ -3,16 +3,23 @@
 //! `docs/checks.md`, `sidestep tune explain`, the manual page and the tests are generated from it. The wanted values are in
 //! `profiles/tune/*.toml`.
 
+mod cgroups;
 mod cpu;
+mod firmware;
+mod flows;
+mod huge_pages;
 mod idle;
 mod interrupts;
 mod isolation;
 mod isolation_boot;
 mod memory;
+mod napi;
 mod nic;
 mod nic_facts;
 mod owners;
+mod pcie;
 mod polling;
+mod scheduler;
 mod sockets;
 
 use crate::check::Effect;
@@ -39,15 +46,22 @@ const ROW: Check = Check {
     dangerous: false,
 };
 
-const PARTS: [&[Check]; 11] = [
+const PARTS: [&[Check]; 18] = [
     cpu::ROWS,
     idle::ROWS,
+    firmware::ROWS,
     isolation::ROWS,
+    scheduler::ROWS,
+    cgroups::ROWS,
     isolation_boot::ROWS,
     memory::ROWS,
+    huge_pages::ROWS,
     nic::ROWS,
     nic_facts::ROWS,
+    pcie::ROWS,
     interrupts::ROWS,
+    flows::ROWS,
+    napi::ROWS,
     polling::ROWS,
     sockets::ROWS,
     owners::ROWS,

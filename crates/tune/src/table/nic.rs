@@ -177,11 +177,11 @@ pub(super) const ROWS: &[Check] = &[
         title: "descriptors pushed to the NIC",
         read: Read::Setting("ethtool:{interface}/rings/tx-push"),
         why: "The CPU writes the descriptor into the NIC itself: a read over PCIe less for each packet sent.",
-        source: "Linux networking/ethtool-netlink (tx-push)",
+        source: "Linux networking/ethtool-netlink (tx-push); drivers set all rings up anew for a changed ring parameter",
         effect: Effect::Units,
         how: "ethtool -G IF tx-push on",
-        risk: Risk::Low,
-        harm: "a few more CPU cycles per packet; the ring is set up anew",
+        harm: "drivers close and open the interface: no traffic for up to seconds, AF_XDP sockets and flow rules may be lost; a few \
+               more CPU cycles per packet",
         ..ROW_HERE
     },
     Check {

@@ -136,13 +136,6 @@ pub(super) const ROWS: &[Check] = &[
     },
 ];
 
-fn each(scope: &Scope<'_>, of: impl Fn(&Interface) -> Option<Reading>) -> Result<Vec<Reading>, String> {
-    if scope.interfaces.is_empty() {
-        return Err("no interface of hardware here: name one with --interface".into());
-    }
-    Ok(scope.interfaces.iter().filter_map(of).collect())
-}
-
 fn device(interface: &Interface, file: &str) -> String {
     format!("sys:class/net/{}/device/{file}", interface.name)
 }
@@ -153,10 +146,8 @@ fn node(scope: &Scope<'_>, interface: &Interface) -> Option<u32> {
 }
 
 fn near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    if scope.cpus.hot.is_empty() {
-        return Err("the hot CPUs are unknown: name them with --cpus".into());
-    }
-    each(scope, |interface| {
+    scope.needs_hot()?;
+    scope.each_interface(|interface| {
         let node = node(scope, interface)?;
         let local = CpuSet::list(&scope.text(&device(interface, "local_cpulist")))?;
         let is_near = local.covers(&scope.cpus.hot);
@@ -185,7 +176,7 @@ fn distance(scope: &Scope<'_>, node: u32, cpus: &CpuSet) -> String {
 }
 
 fn memory_near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    each(scope, |interface| {
+    scope.each_interface(|interface| {
         let node = node(scope, interface)?;
         let info = scope.text(&format!("sys:devices/system/node/node{node}/meminfo"));
         let field = |name: &str| -> Option<u128> {
@@ -200,7 +191,7 @@ fn memory_near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn link(scope: &Scope<'_>, what: &str) -> Result<Vec<Reading>, String> {
-    each(scope, |interface| {
+    scope.each_interface(|interface| {
         let now = scope.text(&device(interface, &format!("current_link_{what}")));
         let most = scope.text(&device(interface, &format!("max_link_{what}")));
         let word = if now == most { "full" } else { "reduced" };
@@ -218,7 +209,7 @@ fn speed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn timestamps(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    each(scope, |interface| {
+    scope.each_interface(|interface| {
         let kinds = scope.host.list(&Location::of(&format!("ethtool:{}/timestamps", interface.name)));
         let has = |kind: &str| kinds.iter().any(|known| known == kind);
         let word = match (has("hardware-transmit"), has("hardware-receive")) {
@@ -232,7 +223,7 @@ fn timestamps(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn drops(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    each(scope, |interface| {
+    scope.each_interface(|interface| {
         let count = |name: &str| -> Option<u64> {
             scope.text(&format!("sys:class/net/{}/statistics/{name}", interface.name)).parse().ok()
         };
@@ -264,7 +255,8 @@ fn squeezed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 
 fn driver(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let known = |interface: &Interface| (!interface.driver.is_empty()).then(|| interface.driver.clone());
-    let mut readings = each(scope, |interface| known(interface).map(|driver| Reading::of(&interface.name, driver)))?;
+    let mut readings =
+        scope.each_interface(|interface| known(interface).map(|driver| Reading::of(&interface.name, driver)))?;
     for reading in &mut readings {
         let version = scope.text(&format!("sys:class/net/{}/device/driver/module/version", reading.subject));
         let name = reading.value.as_ref().map_or("", String::as_str).to_owned();

@@ -137,12 +137,25 @@ fn numa(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(running(scope, &["numad", "ksmtuned"]))
 }
 
+/// Sysctls that a derived value is made of.
+const DERIVED: [&str; 8] = [
+    "kernel.sched_rt_runtime_us",
+    "kernel.timer_migration",
+    "net.core.rps_sock_flow_entries",
+    "net.ipv4.conf.all.rp_filter",
+    "net.ipv4.conf.default.rp_filter",
+    "vm.dirty_background_bytes",
+    "vm.dirty_background_ratio",
+    "vm.min_free_kbytes",
+];
+
 /// Returns the sysctls that the table reads, by their sysctl names.
 fn watched() -> impl Iterator<Item = String> {
-    super::checks().filter_map(|check| match check.read {
+    let settings = super::checks().filter_map(|check| match check.read {
         Read::Setting(template) => Some(template.strip_prefix("proc:sys/")?.replace('/', ".")),
         _ => None,
-    })
+    });
+    settings.chain(DERIVED.map(str::to_owned))
 }
 
 /// Parses the assignments of a file: name with dots, value.

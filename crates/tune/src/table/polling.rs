@@ -28,21 +28,35 @@ pub(super) const ROWS: &[Check] = &[
         id: "busy-poll",
         title: "polling by poll and select, in us",
         read: Read::Setting("proc:sys/net/core/busy_poll"),
-        why: "poll, select and epoll poll the queues of sockets with SO_BUSY_POLL for this time before they sleep.",
-        source: "Linux admin-guide/sysctl/net; tuned network-latency (50)",
+        why: "poll and select poll the queues of sockets with SO_BUSY_POLL for this time before they sleep; epoll polls the queue \
+              that its sockets last received by, with or without SO_BUSY_POLL. A program can ask for itself: busy-epoll.",
+        source: "Linux admin-guide/sysctl/net; net/core/sock.c, fs/eventpoll.c (ep_set_busy_poll_napi_id); tuned network-latency (50)",
         effect: Effect::Tens,
         how: "sysctl net.core.busy_poll=50",
         ..ROW_HERE
     },
     Check {
         id: "busy-pair",
-        title: "busy_poll has sockets to poll",
+        title: "calls that poll by default",
         read: Read::Derived("net.core.busy_poll and net.core.busy_read together", pair),
-        why: "busy_poll polls only sockets with SO_BUSY_POLL: with busy_read 0 there are none, unless programs set it.",
-        source: "Linux admin-guide/sysctl/net",
+        why: "busy_read makes blocking reads poll. busy_poll makes epoll poll, and with busy_read or SO_BUSY_POLL also poll and select. \
+              A fact: which of them a program uses decides what it needs.",
+        source: "Linux admin-guide/sysctl/net; networking/napi (epoll based busy polling)",
         effect: Effect::Indirect,
-        set: Set::Service,
-        how: "set both, or let the program set SO_BUSY_POLL",
+        set: Set::Never,
+        how: "set what the program's calls need: busy-read, busy-poll",
+        ..ROW_HERE
+    },
+    Check {
+        id: "busy-epoll",
+        title: "busy polling chosen by each epoll instance",
+        read: Read::Derived("the kernel's version, and net.core.busy_poll", epoll),
+        why: "By EPIOCSPARAMS (Linux 6.9) a program sets time, budget and prefer_busy_poll of its own epoll instance, without \
+              SO_BUSY_POLL and without polling by all other programs of the host. Before, net.core.busy_poll is the only way.",
+        source: "Linux networking/napi (epoll based busy polling); ioctl_eventpoll(2)",
+        effect: Effect::Units,
+        set: Set::Never,
+        how: "a kernel of 6.9 or later; ioctl(epfd, EPIOCSPARAMS, ...) in the program",
         ..ROW_HERE
     },
     Check {
@@ -87,8 +101,19 @@ pub(super) const ROWS: &[Check] = &[
 fn pair(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let number = |name: &str| -> Option<u64> { scope.text(&format!("proc:sys/net/core/{name}")).parse().ok() };
     let reading = number("busy_poll").zip(number("busy_read")).map(|(poll, read)| {
-        let word = if poll > 0 && read == 0 { "alone" } else { "consistent" };
-        Reading::of("", word).shown(format!("busy_poll {poll}, busy_read {read}"))
+        let word = match (poll > 0, read > 0) {
+            (false, false) => "none",
+            (false, true) => "reads",
+            (true, false) => "epoll",
+            (true, true) => "reads, poll, select, epoll",
+        };
+        Reading::of("", word).shown(format!("{word}: busy_poll {poll}, busy_read {read}"))
     });
     Ok(reading.into_iter().collect())
+}
+
+fn epoll(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let can_poll = !scope.text("proc:sys/net/core/busy_poll").is_empty();
+    let word = if scope.is_since((6, 9)) { "by instance" } else { "host-wide only" };
+    Ok(if can_poll && scope.release().is_some() { vec![Reading::of("", word)] } else { Vec::new() })
 }

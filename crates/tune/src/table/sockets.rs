@@ -2,8 +2,9 @@
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Set};
-use crate::reading::Reading;
-use crate::scope::Scope;
+use crate::location::Location;
+use crate::reading::{Form, Reading};
+use crate::scope::{Interface, Scope};
 
 const ROW_HERE: Check = Check { group: Group::Sockets, ..ROW };
 
@@ -112,9 +113,10 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "ip-reverse-path",
         title: "packets dropped by their source",
-        read: Read::Setting("proc:sys/net/ipv4/conf/all/rp_filter"),
-        why: "In strict mode (1) multicast from a source that is routed another way is dropped silently.",
-        source: "Linux networking/ip-sysctl (rp_filter)",
+        read: Read::Derived("rp_filter of /proc/sys/net/ipv4/conf/{all,IF}: the greater one counts", reverse_path),
+        why: "In strict mode (1) multicast from a source that is routed another way is dropped silently. The kernel takes the \
+              greater value of all and of the interface: 0 in one of them does not switch it off, and 2 in one of them is enough.",
+        source: "Linux networking/ip-sysctl (rp_filter: the max value from conf/{all,interface} is used)",
         effect: Effect::Indirect,
         how: "sysctl net.ipv4.conf.all.rp_filter=2",
         harm: "forged source addresses are checked less strictly",
@@ -158,6 +160,20 @@ pub(super) const ROWS: &[Check] = &[
         ..ROW_HERE
     },
 ];
+
+/// Returns the value in force for each interface, at the location that decides it.
+fn reverse_path(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    let read = |subject: &str, name: &str| {
+        scope.reading(subject, Location::of(&format!("proc:sys/net/ipv4/conf/{name}/rp_filter")), Form::Text)
+    };
+    let mode = |reading: &Reading| reading.value.as_ref().ok().and_then(|value| value.parse::<u32>().ok());
+    let of = |interface: &Interface| {
+        let (all, own) = (read(&interface.name, "all"), read(&interface.name, &interface.name));
+        if mode(&own) > mode(&all) { own } else { all }
+    };
+    let readings: Vec<Reading> = scope.interfaces.iter().map(of).collect();
+    Ok(if readings.is_empty() { vec![read("", "all")] } else { readings })
+}
 
 fn buffer_errors(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let own = scope.text("proc:thread-self/net/snmp");

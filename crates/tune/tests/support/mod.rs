@@ -10,11 +10,12 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// The hosts of `tests/hosts`.
-pub(crate) const HOSTS: [(&str, &str); 4] = [
+pub(crate) const HOSTS: [(&str, &str); 5] = [
     ("metal-intel-untuned", include_str!("../hosts/metal-intel-untuned.txt")),
     ("metal-amd-tuned", include_str!("../hosts/metal-amd-tuned.txt")),
     ("guest-firecracker", include_str!("../hosts/guest-firecracker.txt")),
     ("guest-ena-tuned", include_str!("../hosts/guest-ena-tuned.txt")),
+    ("metal-intel-queues", include_str!("../hosts/metal-intel-queues.txt")),
 ];
 
 /// A folder with the files of this text.

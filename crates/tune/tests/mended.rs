@@ -1,0 +1,167 @@
+//! Advice that was wrong: for each check a host on which the simple reading and the kernel disagree, and what the kernel does.
+
+mod support;
+
+use sidestep_tune::audit::{Audit, Status};
+use sidestep_tune::cpus::CpuSet;
+use sidestep_tune::host::Tree;
+use sidestep_tune::plan::{Choice, Plan};
+use sidestep_tune::profile::Profile;
+use sidestep_tune::scope::{Request, Scope};
+use support::unpack;
+
+/// A host of bare metal with an interface and four CPUs, 2-3 hot.
+const BASE: &str = "\
+sys/devices/system/cpu/online: 0-3
+sys/class/net/eth0/device -> ../../../devices/pci0000:00/0000:01:00.0
+sys/devices/pci0000:00/0000:01:00.0/uevent: DRIVER=ice
+";
+
+/// Audits the base with these lines, and passes finding and plan on.
+fn look<T>(lines: &str, id: &str, of: impl FnOnce(Status, String, Plan) -> T) -> T {
+    let folder = unpack(&format!("{BASE}{lines}"));
+    let host = Tree::at(folder.path());
+    let request = Request { hot: CpuSet::list("2-3"), ..Request::default() };
+    let scope = Scope::of(&host, &request).unwrap();
+    let audit = Audit::of(&scope, &Profile::built_in("latency").unwrap());
+    let only = Choice { only: vec![id.to_owned()], ..Choice::default() };
+    let plan = Plan::of(&scope, &audit, &only).unwrap();
+    let finding = audit.finding(id).unwrap();
+    of(finding.status, sidestep_tune::show::text::seen(finding), plan)
+}
+
+/// Each: check, files, status, words of what is shown.
+#[test]
+fn the_kernel_decides() {
+    let rp = |all: u8, own: u8| {
+        format!("proc/sys/net/ipv4/conf/all/rp_filter: {all}\nproc/sys/net/ipv4/conf/eth0/rp_filter: {own}\n")
+    };
+    let kernel = |release: &str| format!("proc/sys/kernel/osrelease: {release}\n");
+    let timers = |migration: u8, tickless: &str, apart: &str| {
+        format!(
+            "proc/sys/kernel/timer_migration: {migration}\nsys/devices/system/cpu/nohz_full: {tickless}\n\
+             sys/devices/system/cpu/isolated: {apart}\n"
+        )
+    };
+    let tsc = |release: &str, flag: &str, packages: &[u8]| {
+        let ids: String = packages.iter().map(|id| format!("physical id : {id}\n")).collect();
+        format!("{}proc/cpuinfo <<\nflags : constant_tsc nonstop_tsc {flag}\n{ids}>>\n", kernel(release))
+    };
+    let audit = |enabled: u8, more: &str| format!("audit/status/enabled: {enabled}\naudit/status/rules: 0\n{more}");
+    let idle = |name: &str, latency: u8| {
+        let folder = "sys/devices/system/cpu/cpu{2-3}/cpuidle/state2";
+        format!("{folder}/name: {name}\n{folder}/latency: {latency}\n{folder}/disable: 0\n")
+    };
+    let dirty = |ratio: u8, bytes: u64| {
+        format!(
+            "proc/meminfo: MemTotal: 1048576 kB\nproc/sys/vm/dirty_background_ratio: {ratio}\n\
+             proc/sys/vm/dirty_background_bytes: {bytes}\n"
+        )
+    };
+    let daemon = |enabled: &str, sleep: u32| {
+        let folder = "sys/kernel/mm/transparent_hugepage";
+        format!(
+            "{folder}/enabled: {enabled}\n{folder}/khugepaged/defrag: 0\n{folder}/khugepaged/scan_sleep_millisecs: {sleep}\n"
+        )
+    };
+    let busy = |poll: u8, read: u8| {
+        format!("proc/sys/net/core/busy_poll: {poll}\nproc/sys/net/core/busy_read: {read}\n{}", kernel("6.1.0"))
+    };
+    let flows = |ntuple: &str, count: u32| {
+        format!(
+            "proc/sys/net/core/rps_sock_flow_entries: 32768\nethtool/eth0/features/rx-ntuple-filter: {ntuple}\n\
+             sys/class/net/eth0/queues/rx-0/rps_flow_cnt: 4096\nsys/class/net/eth0/queues/rx-1/rps_flow_cnt: {count}\n"
+        )
+    };
+    let napi = |timeout: u32, threaded: u8| {
+        format!(
+            "sys/class/net/eth0/napi_defer_hard_irqs: 0\nsys/class/net/eth0/gro_flush_timeout: 0\n\
+             sys/class/net/eth0/threaded: 0\nnapi/eth0/{{8193-8194}}/defer-hard-irqs: 0\n\
+             napi/eth0/{{8193-8194}}/gro-flush-timeout: 0\nnapi/eth0/8194/gro-flush-timeout: {timeout}\n\
+             napi/eth0/{{8193-8194}}/threaded: {threaded}\n"
+        )
+    };
+    let throttling = "proc/sys/kernel/sched_rt_runtime_us: 950000\n";
+    let cases: Vec<(&str, String, Status, &str)> = vec![
+        ("ip-reverse-path", rp(0, 1), Status::Warn, "1 (eth0)"),
+        ("ip-reverse-path", rp(1, 0), Status::Warn, "1 (eth0)"),
+        ("ip-reverse-path", rp(1, 2), Status::Pass, "2 (eth0)"),
+        ("ip-reverse-path", rp(0, 0), Status::Pass, "0 (eth0)"),
+        ("iso-rt-throttling", kernel("6.11.2") + throttling, Status::Info, "950000"),
+        ("iso-rt-throttling", kernel("6.12.0") + throttling, Status::NotApplicable, "iso-fair-server"),
+        ("iso-timer-migration", timers(1, "", ""), Status::Warn, "1; wanted 0"),
+        ("iso-timer-migration", timers(0, "", ""), Status::Pass, "0"),
+        ("iso-timer-migration", timers(1, "2-3", "2-3"), Status::Pass, "no timer moves to nohz_full CPUs"),
+        ("iso-timer-migration", timers(0, "2-3", "2-3"), Status::Warn, "stay there"),
+        ("iso-timer-migration", timers(1, "", "2-3"), Status::Pass, "no timer moves to isolated CPUs"),
+        ("iso-tsc-watchdog", tsc("6.1.0", "tsc_adjust", &[0, 1]), Status::Pass, "off by itself"),
+        ("iso-tsc-watchdog", tsc("6.1.0", "", &[0]), Status::Warn, "unset"),
+        ("iso-tsc-watchdog", tsc("5.15.0", "tsc_adjust", &[0]), Status::Warn, "unset"),
+        ("iso-tsc-watchdog", tsc("6.1.0", "tsc_adjust", &[0, 1, 2, 3]), Status::Warn, "unset"),
+        ("iso-tsc-watchdog", tsc("6.12.0", "tsc_adjust", &[0, 1, 2, 3]), Status::Pass, "packages: 4"),
+        ("iso-audit", audit(1, ""), Status::Warn, "on, rules: 0"),
+        ("iso-audit", audit(0, "proc/9/comm: auditd\n"), Status::Pass, "off"),
+        ("cpu-idle-states", idle("C1E", 2), Status::Fail, "C1E (2 us) enabled"),
+        ("cpu-idle-states", idle("C1", 2), Status::Pass, "no state"),
+        ("mem-dirty-background", dirty(0, 512 << 20), Status::Warn, "50, as 512 MiB"),
+        ("mem-dirty-background", dirty(0, 16 << 20), Status::Pass, "16 MiB"),
+        ("mem-dirty-background", dirty(3, 0), Status::Pass, "3"),
+        ("mem-huge-daemon", daemon("[always] madvise never", 10_000), Status::Warn, "10000, all memory"),
+        ("mem-huge-daemon", daemon("always madvise [never]", 10_000), Status::Pass, "does not run"),
+        ("mem-huge-daemon", daemon("always [madvise] never", 3_600_000), Status::Pass, "3600000"),
+        ("busy-pair", busy(50, 0), Status::Info, "epoll"),
+        ("busy-epoll", busy(50, 0), Status::Warn, "host-wide only"),
+        ("nic-rfs", flows("on", 4096), Status::Pass, "accelerated"),
+        ("nic-rfs", flows("on", 0), Status::Warn, "software"),
+        ("nic-rfs", flows("off", 4096), Status::Warn, "software"),
+        ("napi-deferral", napi(20_000, 0), Status::Fail, "eth0 napi 8194"),
+        ("napi-deferral", napi(0, 0), Status::Pass, "off"),
+        ("napi-threaded", napi(0, 1), Status::Warn, "eth0 napi 8193"),
+        ("napi-threaded", napi(0, 2), Status::Pass, "polls"),
+    ];
+    for (id, lines, expected, words) in cases {
+        look(&lines, id, |status, seen, _| {
+            assert_eq!(status, expected, "{id}: {seen}\n{lines}");
+            assert!(seen.contains(words), "{id}: {seen}\n{lines}");
+        });
+    }
+}
+
+/// The change asked for passes the check, whichever of several files decides.
+#[test]
+fn a_change_is_made_where_it_counts() {
+    let cases = [
+        (
+            "ip-reverse-path",
+            "proc/sys/net/ipv4/conf/all/rp_filter: 0\nproc/sys/net/ipv4/conf/eth0/rp_filter: 1\n",
+            "proc:sys/net/ipv4/conf/eth0/rp_filter",
+            "2",
+        ),
+        (
+            "ip-reverse-path",
+            "proc/sys/net/ipv4/conf/all/rp_filter: 1\nproc/sys/net/ipv4/conf/eth0/rp_filter: 0\n",
+            "proc:sys/net/ipv4/conf/all/rp_filter",
+            "2",
+        ),
+        (
+            "mem-huge-daemon",
+            "sys/kernel/mm/transparent_hugepage/enabled: [always] madvise never\n\
+             sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs: 10000\n",
+            "sys:kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+            "3600000",
+        ),
+    ];
+    for (id, lines, location, after) in cases {
+        look(lines, id, |_, _, plan| {
+            let [change] = &plan.changes[..] else { panic!("{id}: {plan:?}") };
+            assert_eq!((change.location.to_string().as_str(), change.after.as_str()), (location, after), "{id}");
+        });
+    }
+    look(
+        "proc/sys/kernel/timer_migration: 0\nsys/devices/system/cpu/nohz_full: 2-3\n",
+        "iso-timer-migration",
+        |_, _, plan| {
+            assert!(plan.changes.is_empty() && plan.by_hand.len() == 1, "a word is no value to write: {plan:?}");
+        },
+    );
+}
