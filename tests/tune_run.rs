@@ -93,8 +93,23 @@ fn what_cannot_be_is_named() {
     let told = under(&["--node", "999"], "true");
     assert!(told.code == 2 && told.stderr.contains("node 999"), "{}", told.stderr);
     let told = run(&["tune", "run", "--", "/no/such/program"]);
-    assert_eq!(told.code, 1);
+    assert_eq!(told.code, 127, "as of a shell");
     assert!(told.stderr.contains("/no/such/program") && told.stderr.contains("next:"), "{}", told.stderr);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let script = |name: &str, text: &str, mode: u32| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).expect("it can be written");
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("it is ours");
+        path.to_str().expect("text").to_owned()
+    };
+    for (path, words) in [
+        (script("closed", "#!/bin/sh\n", 0o644), "chmod +x"),
+        (folder.path().to_str().expect("text").to_owned(), "name a program or a script"),
+        (script("orphan", "#!/no/such/interpreter\n", 0o755), "interpreter"),
+    ] {
+        let told = run(&["tune", "run", "--", &path]);
+        assert!(told.code == 126 && told.stderr.contains(words), "{path}: {told:?}");
+    }
     for bad in [&["--fifo", "0"], &["--fifo", "100"], &["--cpu", "x"], &["--latency-qos", "-1"], &["--node", "x"]] {
         assert_eq!(under(bad, "true").code, 2, "{bad:?}");
     }

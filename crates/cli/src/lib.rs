@@ -55,6 +55,7 @@ pub(crate) mod exit {
 
     // Of `sidestep run`, as env(1) and timeout(1) have them: all others are the program's.
     pub(crate) const RUN_FAILED: u8 = 125;
+    // Of `sidestep run` and `sidestep tune run`.
     pub(crate) const NOT_EXECUTABLE: u8 = 126;
     pub(crate) const NO_PROGRAM: u8 = 127;
 

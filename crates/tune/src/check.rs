@@ -35,8 +35,18 @@ pub struct Check {
     pub risk: Risk,
     /// The possible harm.
     pub harm: &'static str,
+    /// Set if its values change by themselves: counts, and lists of processes. Drift then compares the verdicts alone.
+    pub volatile: bool,
     /// Set if the check is never applied unless `--allow` names it.
     pub dangerous: bool,
+}
+
+impl Check {
+    /// Returns whether a change shows as pauses of a CPU, a few a minute or an hour, and not in most round trips.
+    pub fn shows_as_pauses(&self) -> bool {
+        let is_of_cpus = !matches!(self.group, Group::Nic | Group::Sockets | Group::Owners);
+        self.group == Group::Isolation || (self.effect == Effect::Stalls && is_of_cpus)
+    }
 }
 
 /// A group of checks.

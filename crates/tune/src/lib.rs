@@ -3,7 +3,7 @@
 //! [`table`] has every check as a row of data; [`profile`] has the wanted values. [`audit::Audit`] reads a [`host::Host`], which is
 //! the running one or a copy of its files, and compares it with the wanted values. [`plan::Plan`] lists the changes, [`apply`](apply::apply)
 //! makes them, [`revert`](revert::revert) undoes them. [`trial`] does both while something is measured. [`run`] sets the conditions
-//! that a program runs under, [`isolate`] reserves CPUs for it.
+//! that a program runs under, [`isolate`] reserves CPUs for it. [`fleet`] writes a host to a file, and checks many such files.
 #![forbid(unsafe_code)]
 
 pub mod apply;
@@ -12,6 +12,7 @@ pub mod check;
 pub mod cpus;
 mod driver;
 pub mod event;
+pub mod fleet;
 pub mod host;
 pub mod interrupts;
 pub mod isolate;
@@ -29,6 +30,7 @@ pub mod show;
 pub mod snapshot;
 pub mod table;
 pub mod trial;
+mod value;
 pub mod want;
 
 pub use netlink::decode_any;

@@ -4,6 +4,7 @@
 //! the same format. A file may build on a profile (`base`), and says only where it differs.
 
 use crate::table;
+use crate::value;
 use crate::want::Want;
 use serde::{Deserialize, Serialize};
 use sidestep_sys::printable::is_printable;
@@ -24,6 +25,9 @@ static PARSED: [OnceLock<Profile>; BUILT_IN.len()] = [const { OnceLock::new() };
 
 /// The longest policy file, bytes; one that names every check has about ten thousand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// The most wrong values of a policy that are named in one error.
+const FAULTS_SHOWN_MAX: usize = 8;
 
 /// Returns the names of the built-in profiles.
 pub fn names() -> [&'static str; 4] {
@@ -104,7 +108,25 @@ impl Profile {
             Problem::failed(&what, error).next("name a file that you may read, as `sidestep tune policy` writes it")
         };
         let text = file::read_text(path, FILE_BYTES_MAX).map_err(failed)?;
-        Self::parse(&text, &path.display().to_string())
+        let source = path.display().to_string();
+        let profile = Self::parse(&text, &source)?;
+        profile.validate(&source)?;
+        Ok(profile)
+    }
+
+    /// Returns an error if a setting cannot take the value that is wanted of it, or to be set; `source` names the file.
+    pub(crate) fn validate(&self, source: &str) -> Result<(), Problem> {
+        let faults: Vec<String> = self.wishes.iter().filter_map(|(id, wish)| value::fault(id, wish)).collect();
+        if faults.is_empty() {
+            return Ok(());
+        }
+        let more = faults.len().saturating_sub(FAULTS_SHOWN_MAX);
+        let mut words = faults[..faults.len().min(FAULTS_SHOWN_MAX)].join("; ");
+        if more > 0 {
+            words.push_str(&format!("; and {more} more"));
+        }
+        Err(Problem::usage(format!("cannot use {source}"), words)
+            .next("correct the value; sidestep tune explain ID shows what a check reads"))
     }
 
     /// Parses the text of a file; `source` names it in errors.

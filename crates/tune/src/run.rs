@@ -10,7 +10,7 @@ use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sidestep_sys::{Problem, cpu, numa};
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -54,11 +54,11 @@ impl Conditions {
         Ok(held)
     }
 
-    /// Replaces this process by the program. Returns only if that fails, with the reason.
+    /// Replaces this process by the program. Returns only if that fails.
     ///
     /// The program inherits the open file `/dev/cpu_dma_latency` if a latency was asked for: it lasts until the program, and
     /// all that it has started, have ended or closed it.
-    pub fn exec(&self, command: &mut Command) -> Problem {
+    pub fn exec(&self, command: &mut Command) -> NotRun {
         let ready = self.bind(Path::new(LATENCY_DEVICE)).and_then(|held| {
             held.survive_exec()?;
             // Last: from here on this process preempts others.
@@ -66,10 +66,8 @@ impl Conditions {
         });
         let program = command.get_program().display().to_string();
         match ready {
-            Err(problem) => problem,
-            Ok(_held) => {
-                Problem::failed(format!("cannot run {program}"), command.exec()).next("check its name and PATH")
-            }
+            Err(problem) => NotRun::Conditions(problem),
+            Ok(_held) => NotRun::of(&program, &command.exec()),
         }
     }
 
@@ -90,6 +88,35 @@ impl Conditions {
 
     fn prefer(&self) -> Result<(), Problem> {
         self.fifo.map_or(Ok(()), cpu::run_fifo)
+    }
+}
+
+/// The reason why a program does not run.
+#[derive(Debug)]
+pub enum NotRun {
+    /// A condition could not be set.
+    Conditions(Problem),
+    /// There is no such program.
+    Missing(Problem),
+    /// The program cannot be started: its permissions, its format, its interpreter.
+    NotExecutable(Problem),
+}
+
+impl NotRun {
+    /// Classifies an error of execve(2). ENOENT for a file that exists means the interpreter of a script or its dynamic loader.
+    fn of(program: &str, error: &io::Error) -> Self {
+        let problem = |why: String| Problem::failed(format!("cannot run {program}"), why);
+        let is_path = program.contains('/');
+        match error.kind() {
+            io::ErrorKind::NotFound if is_path && Path::new(program).exists() => Self::NotExecutable(
+                problem(format!("{error}: its interpreter or its loader is missing"))
+                    .next("check the first line of the script"),
+            ),
+            io::ErrorKind::NotFound => Self::Missing(problem(error.to_string()).next("check its name and PATH")),
+            _ => Self::NotExecutable(
+                problem(error.to_string()).next("name a program or a script that you may execute: chmod +x"),
+            ),
+        }
     }
 }
 

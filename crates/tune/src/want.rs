@@ -68,6 +68,28 @@ impl Want {
         self.alternatives.iter().any(|one| one.is_met(value, cpus))
     }
 
+    /// Returns the values that it names.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.alternatives.iter().filter_map(|one| match one {
+            Alternative::Is(value) | Alternative::Not(value) => Some(value.as_str()),
+            _ => None,
+        })
+    }
+
+    /// Returns whether it names on or off, and nothing else.
+    pub(crate) fn is_of_switch(&self) -> bool {
+        self.alternatives.iter().all(|one| matches!(one, Alternative::Is(value) if value == "on" || value == "off"))
+    }
+
+    /// Returns whether it names a number or a bound.
+    pub(crate) fn is_of_numbers(&self) -> bool {
+        self.alternatives.iter().any(|one| match one {
+            Alternative::AtLeast(_) | Alternative::AtMost(_) => true,
+            Alternative::Is(value) => value.parse::<i64>().is_ok(),
+            _ => false,
+        })
+    }
+
     /// Returns the value that would fulfil it, derived from the present one; `None` if there is no single one.
     pub fn target(&self, value: &str, cpus: &Cpus) -> Option<String> {
         self.alternatives.first()?.target(value, cpus)

@@ -57,6 +57,7 @@ proptest! {
     #[test]
     fn snapshots_and_policies(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         sidestep_tune::snapshot::parse_any(&bytes);
+        sidestep_tune::fleet::parse_any(&bytes);
         let _ = Profile::parse(&String::from_utf8_lossy(&bytes), "x");
     }
 }

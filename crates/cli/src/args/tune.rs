@@ -2,6 +2,7 @@
 
 use super::tune_subject::{Choice, Subject};
 use clap::{Args, Subcommand, ValueEnum};
+use sidestep_tune::cpus::CpuSet;
 use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
@@ -34,6 +35,10 @@ pub(crate) enum Tune {
     },
     /// Write a policy from this host, to check other hosts against
     Policy(Policy),
+    /// Write what the checks read of this host to a file, to check it elsewhere or to compare it later
+    Snapshot(Snapshot),
+    /// Show what differs on hosts from a known-good one: values, and the verdicts of checks
+    Drift(Drift),
     /// Measure the steps of the ladder one by one, and name those that help here; everything is reverted at the end
     Verify(super::tune_verify::Verify),
     /// Run a command pinned to CPUs, with the priority and memory settings of a trading path
@@ -50,11 +55,14 @@ pub(crate) enum Tune {
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
+    /// Check these hosts instead, side by side: files of `tune snapshot`
+    #[arg(value_name = "SNAPSHOT", conflicts_with = "root")]
+    pub(crate) snapshots: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) subject: Subject,
     /// Exit with code 3 at a finding of this severity or a worse one
-    #[arg(long, value_enum, value_name = "SEVERITY")]
-    pub(crate) fail_on: Option<FailOn>,
+    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t = FailOn::Fail)]
+    pub(crate) fail_on: FailOn,
     /// Also show checks that pass, and checks that do not apply here
     #[arg(long)]
     pub(crate) all: bool,
@@ -69,6 +77,8 @@ pub(crate) enum FailOn {
     Warn,
     /// At a failure
     Fail,
+    /// At none: exit with 0 if the host could be checked
+    Never,
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +104,37 @@ pub(crate) struct Apply {
     /// Leave out the settings that fail, instead of reverting all
     #[arg(long)]
     pub(crate) keep_going: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Snapshot {
+    /// Interfaces besides those of hardware
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub(crate) interface: Vec<String>,
+    /// Hot CPUs that later checks of the file assume unless they are told others [default: the isolated ones]
+    #[arg(long, value_name = "LIST", value_parser = super::tune_subject::cpu_list)]
+    pub(crate) cpus: Option<CpuSet>,
+    /// Read a folder with a copy of a host's files instead of this host
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) root: Option<PathBuf>,
+    /// The file; `-` for standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub(crate) out: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drift {
+    /// The known-good host: a file of `tune snapshot`
+    #[arg(value_name = "GOOD")]
+    pub(crate) good: PathBuf,
+    /// The other hosts: files of `tune snapshot` [default: this host]
+    #[arg(value_name = "SNAPSHOT", conflicts_with = "root")]
+    pub(crate) others: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) subject: Subject,
+    /// Write JSON; `-` for standard output, instead of the text
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -17,7 +17,7 @@ pub(crate) struct TuneRun {
     pub(crate) isolate: bool,
     #[command(flatten)]
     pub(crate) under: Under,
-    /// The command and its arguments; its exit code becomes ours
+    /// The command and its arguments; its exit code becomes ours. 126 if it cannot be started, 127 if there is none of this name
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }

@@ -19,8 +19,8 @@ pub(crate) struct Subject {
     /// A policy instead of a profile, as `sidestep tune policy` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "profile")]
     pub(crate) policy: Option<PathBuf>,
-    /// Audit a copy of another host's files (proc, sys, etc ...) in this folder
-    #[arg(long, value_name = "FOLDER")]
+    /// Audit another host: a folder with a copy of its files (proc, sys, etc ...), or a file of `tune snapshot`
+    #[arg(long, value_name = "PATH")]
     pub(crate) root: Option<PathBuf>,
 }
 

@@ -24,12 +24,12 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool {
+pub(super) struct Tool {
     name: &'static str,
     version: &'static str,
 }
 
-const TOOL: Tool = Tool { name: "sidestep", version: env!("CARGO_PKG_VERSION") };
+pub(super) const TOOL: Tool = Tool { name: "sidestep", version: env!("CARGO_PKG_VERSION") };
 
 #[derive(Serialize)]
 struct InterfaceLine<'a> {

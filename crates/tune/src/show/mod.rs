@@ -1,6 +1,7 @@
 //! Output of results: for people ([`text`]), for scripts ([`json`]), in documents ([`document`]).
 
 pub mod document;
+pub mod fleet;
 pub mod json;
 pub mod text;
 

@@ -39,6 +39,11 @@ impl Page {
         if self.colour { format!("{colour}{text}{RESET}") } else { text.to_owned() }
     }
 
+    /// Appends an indented paragraph without colour.
+    pub(super) fn paragraph(self, indent: usize, text: &str, out: &mut String) {
+        self.wrapped("", indent, text, out);
+    }
+
     /// Appends an indented paragraph.
     fn wrapped(self, colour: &str, indent: usize, text: &str, out: &mut String) {
         let width = self.width.max(NARROWEST) - indent;

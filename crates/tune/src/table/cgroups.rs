@@ -39,6 +39,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/cgroup-v2 (cpu.stat)",
         set: Set::Never,
         how: "remove the limit: cgroup-cpu-limit",
+        volatile: true,
         ..ROW_HERE
     },
     Check {

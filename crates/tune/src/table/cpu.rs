@@ -142,6 +142,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Stalls,
         set: Set::Never,
         how: "ask for dedicated (pinned) CPUs, or a bare-metal instance",
+        volatile: true,
         ..ROW
     },
     Check {
@@ -154,6 +155,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Stalls,
         set: Set::Never,
         how: "check the cooling and the firmware's power limits",
+        volatile: true,
         ..ROW
     },
     Check {

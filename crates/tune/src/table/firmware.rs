@@ -24,6 +24,7 @@ pub(super) const ROWS: &[Check] = &[
         set: Set::Firmware,
         how: "switch off in the firmware what causes them: USB legacy emulation, error logging, power capping, patrol scrub reports",
         harm: "what the firmware did is no longer done: error logs, power limits",
+        volatile: true,
         ..ROW
     },
     Check {
@@ -53,6 +54,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Units,
         set: Set::Never,
         how: "in the firmware: APBDIS 1 and fixed SOC P-state P0",
+        volatile: true,
         ..ROW
     },
     Check {

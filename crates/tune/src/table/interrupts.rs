@@ -23,6 +23,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Tens,
         how: "echo CPU > /proc/irq/N/smp_affinity_list",
         harm: "packets of other queues may be handled further away; an interrupt that the kernel manages cannot be moved",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -35,6 +36,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Stalls,
         how: "echo HOUSEKEEPING > /proc/irq/N/smp_affinity_list",
         harm: "those devices are served by fewer CPUs",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -60,6 +62,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Stalls,
         set: Set::Never,
         how: "iso-tick ends the ticks; fewer programs with threads on both sides the shootdowns",
+        volatile: true,
         ..ROW_HERE
     },
     Check {

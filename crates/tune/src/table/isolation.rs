@@ -47,6 +47,7 @@ pub(super) const ROWS: &[Check] = &[
         set: Set::Service,
         how: "taskset -pc HOUSEKEEPING PID for each; they avoid isolated CPUs (iso-domain) by themselves",
         harm: "kernel work is slower on the other CPUs",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -61,6 +62,7 @@ pub(super) const ROWS: &[Check] = &[
         how: "CPUAffinity= in /etc/systemd/system.conf, or isolate the CPUs (iso-domain)",
         risk: Risk::Medium,
         harm: "programs that need many CPUs have fewer",
+        volatile: true,
         ..ROW_HERE
     },
     Check {

@@ -43,6 +43,7 @@ const ROW: Check = Check {
     how: "",
     risk: Risk::Low,
     harm: "",
+    volatile: false,
     dangerous: false,
 };
 
@@ -78,7 +79,11 @@ pub fn named(id: &str) -> Result<&'static Check, Problem> {
 }
 
 fn unknown(id: &str) -> Problem {
-    let like: Vec<&str> = checks().map(|check| check.id).filter(|known| is_like(known, id)).take(5).collect();
+    let mut like: Vec<&str> = checks().map(|check| check.id).filter(|known| is_like(known, id)).collect();
+    // Whole words in common come first, and among equals the shortest name.
+    let equal = |known: &str| known.split('-').filter(|word| words(id).any(|typed| typed == *word)).count();
+    like.sort_by_key(|known| (std::cmp::Reverse(equal(known)), known.split('-').count()));
+    like.truncate(5);
     let next = match like[..] {
         [] => "list them all: sidestep tune explain".to_owned(),
         _ => format!("did you mean: {}", like.join(", ")),
@@ -88,7 +93,11 @@ fn unknown(id: &str) -> Problem {
 
 /// Returns whether two names share a word.
 fn is_like(known: &str, typed: &str) -> bool {
-    typed.split(['-', '.', '_']).any(|word| word.len() > 2 && known.contains(word))
+    words(typed).any(|word| word.len() > 2 && known.contains(word))
+}
+
+fn words(typed: &str) -> impl Iterator<Item = &str> {
+    typed.split(['-', '.', '_'])
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/mm/numa_memory_policy",
         effect: Effect::Units,
         how: "bind the program there (sidestep tune run), and others elsewhere",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -102,6 +103,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux networking/statistics",
         effect: Effect::Stalls,
         how: "a larger ring (ethtool -G IF rx N), or a CPU that polls it",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -112,6 +114,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux networking/scaling; net/core/net-procfs.c",
         effect: Effect::Stalls,
         how: "sysctl net.core.netdev_max_backlog, and see nic-rps",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -122,6 +125,7 @@ pub(super) const ROWS: &[Check] = &[
         source: "Linux admin-guide/sysctl/net (netdev_budget)",
         effect: Effect::Stalls,
         how: "sysctl net.core.netdev_budget and netdev_budget_usecs, or fewer queues on that CPU",
+        volatile: true,
         ..ROW_HERE
     },
     Check {

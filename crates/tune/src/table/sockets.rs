@@ -75,6 +75,7 @@ pub(super) const ROWS: &[Check] = &[
         effect: Effect::Stalls,
         set: Set::Never,
         how: "a larger SO_RCVBUF, and udp-receive-buffer-max; find the program that was late",
+        volatile: true,
         ..ROW_HERE
     },
     Check {
@@ -133,6 +134,7 @@ pub(super) const ROWS: &[Check] = &[
         set: Set::Service,
         how: "a raw-table notrack rule for hot flows, or no stateful rules on that host",
         harm: "stateful firewall rules no longer apply to those flows",
+        volatile: true,
         ..ROW_HERE
     },
     Check {

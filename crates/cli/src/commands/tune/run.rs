@@ -3,8 +3,10 @@
 use crate::args::tune_run::TuneRun;
 use crate::exit;
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::isolate::Partition;
+use sidestep_tune::run::NotRun;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -17,7 +19,18 @@ pub(super) fn run(args: &TuneRun) -> Result<u8, Problem> {
         isolate(cpus)?;
     }
     let cpus = args.cpu.iter().flat_map(CpuSet::iter).collect();
-    Err(args.under.on(cpus).exec(Command::new(program).args(rest)))
+    // The codes of a shell, by which scripts tell a program that failed from one that never ran.
+    match args.under.on(cpus).exec(Command::new(program).args(rest)) {
+        NotRun::Conditions(problem) => Err(problem),
+        NotRun::Missing(problem) => {
+            say(problem);
+            Ok(exit::NO_PROGRAM)
+        }
+        NotRun::NotExecutable(problem) => {
+            say(problem);
+            Ok(exit::NOT_EXECUTABLE)
+        }
+    }
 }
 
 /// Puts this process, which becomes the command, into a partition of its CPUs, and starts the process that removes it.
