@@ -32,7 +32,7 @@ fn text(path: &Path) -> &str {
 
 #[test]
 fn this_host_is_checked() {
-    let shown = run(&["tune", "check", "--all"]);
+    let shown = run(&["tune", "check", "--all", "--fail-on", "never"]);
     assert_eq!(shown.code, 0, "{}", shown.stderr);
     assert!(shown.stdout.contains("profile latency") && shown.stdout.contains("mem-swap"), "{}", shown.stdout);
     let document = run(&["tune", "check", "--json", "-", "--profile", "cloud"]).json();
@@ -46,8 +46,14 @@ fn this_host_is_checked() {
 fn findings_decide_the_exit_code() {
     let folder = copy_of_a_host();
     let check = |more: &[&str]| run(&[&["tune", "check", "--root", text(folder.path())], more].concat());
-    assert_eq!(check(&[]).code, 0);
-    assert_eq!(check(&["--fail-on", "warn"]).code, 3);
+    assert_eq!(check(&[]).code, 0, "warnings are no failures");
+    let daemons = folder.path().join("sys/kernel/mm/transparent_hugepage");
+    fs::create_dir_all(&daemons).unwrap();
+    fs::write(daemons.join("enabled"), "[always] madvise never\n").unwrap();
+    let found = check(&["--json", "-"]);
+    assert!(found.json()["counts"]["fail"].as_u64().unwrap() > 0, "{}", found.stdout);
+    assert_eq!(found.code, 3, "a failure is a finding unless it is asked not to be");
+    assert_eq!((check(&["--fail-on", "never"]).code, check(&["--fail-on", "warn"]).code), (0, 3));
     let policy = folder.path().join("policy.toml");
     fs::write(&policy, "name = 'p'\n[warn]\nbusy-read = '>=50'\n").unwrap();
     assert_eq!(check(&["--policy", text(&policy), "--fail-on", "warn"]).code, 3);
@@ -117,6 +123,14 @@ fn what_is_wrong_is_named() {
         assert!(refused.stderr.contains(words), "{arguments:?}: {}", refused.stderr);
     }
     assert_eq!(run(&["tune", "check", "--policy", "/no/such"]).code, 1);
+    let folder = copy_of_a_host();
+    let policy = folder.path().join("policy.toml");
+    fs::write(&policy, "name = 'p'\n[fail]\nmem-swappiness = 'low'\n").unwrap();
+    for command in ["check", "plan"] {
+        let refused = run(&["tune", command, "--root", text(folder.path()), "--policy", text(&policy)]);
+        assert!(refused.code == 2 && refused.stdout.is_empty(), "{refused:?}");
+        assert!(refused.stderr.contains("mem-swappiness takes a number"), "{}", refused.stderr);
+    }
 }
 
 /// The settings of a network namespace: nothing of the host itself is among them.
@@ -177,7 +191,11 @@ fn verify_judges_each_setting_and_leaves_the_host_as_it_was() {
     let state = tempfile::tempdir().unwrap();
     let before = values(host);
     let subject = ["tune", "verify", "--change-host", "--place", "loopback", "--interface", "lo", "--only", OWN];
-    let told = there(host, state.path(), &[&subject[..], &["--duration", "60ms", "--json", "-"]].concat());
+    let told = there(
+        host,
+        state.path(),
+        &[&subject[..], &["--duration", "60ms", "--pause-time", "80ms", "--json", "-"]].concat(),
+    );
     assert_eq!(told.code, 0, "{}", told.stderr);
     let document = told.json();
     let steps = document["steps"].as_array().expect("steps were tried");
@@ -206,7 +224,7 @@ fn nobody_may_look_but_not_change() {
         command.current_dir("/").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         finish(command.spawn().unwrap())
     };
-    let looked = nobody(&["tune", "check", "--json", "-"]);
+    let looked = nobody(&["tune", "check", "--fail-on", "never", "--json", "-"]);
     assert_eq!(looked.code, 0, "{}", looked.stderr);
     assert!(looked.json()["counts"]["pass"].as_u64().unwrap() > 5);
     let before = fs::read_to_string("/proc/sys/net/ipv4/tcp_autocorking").unwrap();

@@ -87,7 +87,7 @@ pub struct Step {
     pub name: String,
     /// A description of the change.
     pub what: String,
-    /// `kept`, `dropped`, or `impossible`.
+    /// `kept`, `dropped`, `unseen` (the time was too short for its effect), or `impossible`.
     pub decision: String,
     /// The reason of the decision.
     pub reason: String,

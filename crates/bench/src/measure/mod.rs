@@ -12,7 +12,7 @@ mod round_trip;
 mod yardstick;
 
 pub(crate) use loop_cost::loop_cost_ns;
-pub(crate) use noise::{Meter, hiccups};
+pub(crate) use noise::{Meter, hiccups, watch};
 pub(crate) use packets::Packets;
 pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;

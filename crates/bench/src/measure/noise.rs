@@ -52,12 +52,19 @@ pub(crate) fn add(total: &mut Noise, more: &Noise) {
 pub(crate) fn hiccups(clock: &Clock, cpus: &[u32], duration: Duration) -> Result<Vec<Hiccups>, Problem> {
     let failed = || Problem::failed("cannot listen for hiccups", "a thread died");
     std::thread::scope(|scope| {
-        let threads: Vec<_> = cpus.iter().map(|cpu| scope.spawn(move || listen(clock, *cpu, duration))).collect();
+        let threads: Vec<_> =
+            cpus.iter().map(|cpu| scope.spawn(move || watch(clock, *cpu, duration, |_| ()))).collect();
         threads.into_iter().map(|thread| thread.join().map_err(|_| failed())?).collect()
     })
 }
 
-fn listen(clock: &Clock, cpu: u32, duration: Duration) -> Result<Hiccups, Problem> {
+/// Watches one CPU, to which the calling thread is pinned from now on; `each` is told the length of every pause, ns.
+pub(crate) fn watch(
+    clock: &Clock,
+    cpu: u32,
+    duration: Duration,
+    mut each: impl FnMut(u64),
+) -> Result<Hiccups, Problem> {
     cpu::restrict(&[cpu])?;
     let threshold = clock.ticks(HICCUP);
     let (mut count, mut max, mut lost) = (0, 0, 0);
@@ -70,6 +77,7 @@ fn listen(clock: &Clock, cpu: u32, duration: Duration) -> Result<Hiccups, Proble
             count += 1;
             lost += pause;
             max = max.max(pause);
+            each(clock.ns(pause));
         }
         last = now;
     }

@@ -1,4 +1,4 @@
-//! The decision on a step: kept, dropped or impossible.
+//! The decision on a step: kept, dropped, unseen or impossible.
 
 use crate::scenario::Findings;
 use sidestep_report::schema::Ratio;
@@ -6,9 +6,21 @@ use sidestep_report::schema::Ratio;
 /// The decision on a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Decision {
-    pub(super) is_kept: bool,
-    pub(super) was_measured: bool,
+    pub(super) outcome: Outcome,
     pub(super) reason: String,
+}
+
+/// What becomes of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It helps, and stays for the steps that follow.
+    Kept,
+    /// It does not help.
+    Dropped,
+    /// Its effect could not have been seen in the time of the measurement.
+    Unseen,
+    /// It cannot be made here.
+    Impossible,
 }
 
 /// One statistic with the step against the same without it.
@@ -23,13 +35,16 @@ enum Effect {
 }
 
 impl Decision {
-    pub(super) const IMPOSSIBLE: &'static str = "impossible";
+    /// Returns that a step cannot be made, with the reason.
+    pub(super) fn impossible(reason: impl Into<String>) -> Self {
+        Self { outcome: Outcome::Impossible, reason: reason.into() }
+    }
 
     /// Decides by a run of two arms: without the step, and with it.
     pub(super) fn of(findings: &Findings, [without, with]: &[String; 2]) -> Self {
         let is_it = |name: &Option<String>| name.as_ref() == Some(with);
         if let Some(missing) = findings.unavailable.iter().find(|missing| is_it(&missing.rung)) {
-            return Self { is_kept: false, was_measured: false, reason: missing.reason.clone() };
+            return Self::impossible(&missing.reason);
         }
         let effect = |stat| effect(&findings.ratios, stat, without, with);
         let (is_kept, reason) = match (effect("p50"), effect("p99")) {
@@ -45,16 +60,21 @@ impl Decision {
             (Effect::None, Effect::Better) => (true, "the 99th percentile is better here"),
             (Effect::None, _) => (false, "no measurable difference here"),
         };
-        Self { is_kept, was_measured: true, reason: reason.into() }
+        Self { outcome: if is_kept { Outcome::Kept } else { Outcome::Dropped }, reason: reason.into() }
     }
 
     /// Returns the word of the result file.
     pub(super) fn word(&self) -> &'static str {
-        match (self.was_measured, self.is_kept) {
-            (false, _) => Self::IMPOSSIBLE,
-            (true, true) => "kept",
-            (true, false) => "dropped",
+        match self.outcome {
+            Outcome::Kept => "kept",
+            Outcome::Dropped => "dropped",
+            Outcome::Unseen => "unseen",
+            Outcome::Impossible => "impossible",
         }
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.outcome == Outcome::Kept
     }
 }
 
@@ -94,12 +114,12 @@ mod tests {
 
     #[test]
     fn kept_where_something_is_better_and_nothing_worse() {
-        assert!(decided(0.9, None, 0.01).is_kept);
-        assert!(decided(0.9, Some(0.8), 0.01).is_kept);
-        assert!(decided(1.0, Some(0.8), 0.01).is_kept);
+        assert!(decided(0.9, None, 0.01).is_kept());
+        assert!(decided(0.9, Some(0.8), 0.01).is_kept());
+        assert!(decided(1.0, Some(0.8), 0.01).is_kept());
         for (p50, p99) in [(0.9, 1.2), (1.0, 1.2), (1.1, 0.8), (1.1, 1.0)] {
             let decision = decided(p50, Some(p99), 0.01);
-            assert!(!decision.is_kept && decision.reason.contains("worse"), "{decision:?}");
+            assert!(!decision.is_kept() && decision.reason.contains("worse"), "{decision:?}");
         }
     }
 

@@ -1,12 +1,15 @@
 //! The ladder of changes. Each is kept or dropped by its measured effect on this host: with and without it in one interleaved run, on
-//! top of the steps kept before it. Common advice may cost latency; only a measurement shows it.
+//! top of the steps kept before it. Common advice may cost latency; only a measurement shows it. Settings whose effect is rare are judged by
+//! the pauses of the CPU over minutes, never by round trips ([`Shows`]).
 
 mod decision;
+mod pauses;
+mod rates;
 mod setting;
 mod step;
 
 pub use setting::{Consent, settings};
-pub use step::{Means, Step, ladder};
+pub use step::{Means, Shows, Step, ladder};
 
 use crate::fit::fit;
 use crate::measure::{Bench, hiccups};
@@ -18,6 +21,7 @@ use crate::transport::Transport;
 use decision::Decision;
 use sidestep_report::schema::{Hiccups, Ratio, Step as Told};
 use sidestep_sys::Problem;
+use sidestep_sys::problem::Kind;
 use std::time::Duration;
 
 /// Time of one hiccup measurement on the measuring CPU, without a step and with it in turn.
@@ -34,6 +38,8 @@ pub struct Load {
     pub size: u32,
     /// Time for each arm of each step.
     pub duration: Duration,
+    /// Time for each arm of a step that shows as pauses.
+    pub pause_time: Duration,
     /// Set if the interface's interrupts may be moved (and are moved back).
     pub pin_irq: bool,
 }
@@ -47,6 +53,7 @@ pub fn verify(
 ) -> Result<Outcome, Problem> {
     message::check_size(load.size, load.transport.size_max())?;
     run::check_duration(load.duration)?;
+    check_pause_time(load.pause_time)?;
     run::between_two_ends(setting, progress, |bench, progress| {
         let mut climb = Climb::new(bench, *load);
         let (mut findings, count) = (Findings::default(), steps.len());
@@ -59,6 +66,17 @@ pub fn verify(
         }
         findings
     })
+}
+
+/// The longest watch of one arm: a day.
+const PAUSE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
+
+fn check_pause_time(time: Duration) -> Result<(), Problem> {
+    if time.is_zero() || time > PAUSE_TIME_MAX {
+        return Err(Problem::usage("cannot watch pauses for that long", "the time is above 0 and at most 24 hours")
+            .next("give another --pause-time"));
+    }
+    Ok(())
 }
 
 /// The steps kept so far, and the means to measure them.
@@ -78,16 +96,20 @@ impl<'a> Climb<'a> {
     }
 
     fn step(&mut self, number: &str, step: Step, progress: &mut dyn Progress) -> Findings {
-        let Step { name, what, means } = step;
+        let Step { name, what, means, shows } = step;
         let told = Told { name: name.clone(), what, ..Told::default() };
         let here = run::means(self.bench, self.load.pin_irq);
         let (path, rung) = match self.with(means, &here) {
             Ok(with) => with,
             Err(reason) => {
-                let steps = vec![Told { decision: Decision::IMPOSSIBLE.into(), reason, ..told }];
+                let decision = Decision::impossible(reason);
+                let steps = vec![Told { decision: decision.word().into(), reason: decision.reason, ..told }];
                 return Findings { steps, ..Findings::default() };
             }
         };
+        if shows == Shows::Pauses {
+            return self.by_pauses(number, told, rung, progress);
+        }
         let names = ["without", "with"].map(|side| format!("{number} {side}: {name}"));
         let arms = vec![self.arm(self.path, &self.kept, &names[0]), self.arm(path, &rung, &names[1])];
         let mut findings = Interleave::new(self.bench, progress, here.irqs.ok())
@@ -95,20 +117,44 @@ impl<'a> Climb<'a> {
             .against_first()
             .run(arms, Pace::of(self.load.duration));
         let decision = Decision::of(&findings, &names);
+        let (is_kept, is_possible) = (decision.is_kept(), decision.outcome != decision::Outcome::Impossible);
         let mut told = Told { decision: decision.word().into(), reason: decision.reason, ..told };
         let is_of_both = |ratio: &&Ratio| ratio.of == names[1] && ratio.against == names[0];
         told.ratios = findings.ratios.iter().filter(is_of_both).cloned().collect();
-        if decision.was_measured && findings.problem.is_none() {
+        if is_possible && findings.problem.is_none() {
             match self.listen(&rung) {
                 Ok(heard) => told.hiccups = heard,
                 Err(problem) => findings.problem = Some(problem),
             }
         }
-        if decision.is_kept {
+        if is_kept {
             (self.path, self.kept) = (path, rung);
         }
         findings.steps.push(told);
         findings
+    }
+
+    /// Judges a step by pauses alone.
+    fn by_pauses(&mut self, number: &str, told: Told, rung: Rung, progress: &mut dyn Progress) -> Findings {
+        let rungs = [&self.kept, &rung];
+        let mut arms = pauses::Arms { bench: self.bench, switches: &mut self.switches, rungs };
+        let name = format!("{number}: {}", told.name);
+        let decision = match arms.watch(&name, self.load.pause_time, progress) {
+            Ok(arms) => {
+                let decision = pauses::decide(&arms);
+                let hiccups = arms.map(|arm| arm.heard).into();
+                (decision, hiccups, None)
+            }
+            // A switch that fails is a step that is impossible; what ends the run ends it.
+            Err(problem) if problem.kind() == Kind::Failed => (Decision::impossible(problem.brief()), Vec::new(), None),
+            Err(problem) => (Decision::impossible(problem.brief()), Vec::new(), Some(problem)),
+        };
+        let (decision, hiccups, problem) = decision;
+        if decision.is_kept() {
+            self.kept = rung;
+        }
+        let step = Told { decision: decision.word().into(), reason: decision.reason, hiccups, ..told };
+        Findings { steps: vec![step], problem, ..Findings::default() }
     }
 
     /// Returns path and rung with this step added; Err has the reason why that is impossible here.
@@ -221,22 +267,34 @@ mod tests {
     #[test]
     fn every_step_is_judged_and_everything_is_put_back() {
         let made = Arc::new(AtomicUsize::new(0));
-        let change = |name: &str, means| Step { name: name.into(), what: "a test".into(), means };
+        let change = |name: &str, means| {
+            let shows = if name == "watched" { Shows::Pauses } else { Shows::RoundTrips };
+            Step { name: name.into(), what: "a test".into(), means, shows }
+        };
         let steps = vec![
             change("pinned", Means::Path(Path::named("kernel-pinned").expect("it exists"))),
             change("counted", Means::Change(Box::new(Counted(made.clone())))),
             change("refused", Means::Change(Box::new(Refused))),
             change("none", Means::Impossible("this host has none".into())),
             change("interrupts", Means::Interrupts),
+            change("watched", Means::Change(Box::new(Counted(made.clone())))),
         ];
-        let load = Load { transport: Transport::Tcp, size: 64, duration: Duration::from_millis(60), pin_irq: true };
+        let (duration, pause_time) = (Duration::from_millis(60), Duration::from_millis(80));
+        let load = Load { transport: Transport::Tcp, size: 64, duration, pause_time, pin_irq: true };
         let before = cpu::allowed();
         let outcome = verify(&setting(), &load, steps, &mut Silent).expect("loopback is there");
         assert!(outcome.problem.is_none(), "{:?}", outcome.problem);
         let steps = &outcome.document.steps;
         let decisions: Vec<&str> = steps.iter().map(|step| step.decision.as_str()).collect();
         assert!(decisions[..2].iter().all(|word| ["kept", "dropped"].contains(word)), "{decisions:?}");
-        assert_eq!(decisions[2..], ["impossible"; 3]);
+        assert_eq!(decisions[2..5], ["impossible"; 3]);
+        assert!(["kept", "dropped", "unseen"].contains(&decisions[5]), "{decisions:?}");
+        assert!(
+            steps[5].ratios.is_empty() && steps[5].hiccups.len() == 2,
+            "round trips do not judge it: {:?}",
+            steps[5]
+        );
+        assert!(steps[5].hiccups.iter().all(|heard| heard.watched_ms >= 80.0) && steps[5].reason.contains("pauses"));
         assert!(steps[2].reason.contains("/sys/x") && steps[4].reason.contains("lo"), "{steps:?}");
         // On a busy machine so short a slice may have too few round trips.
         assert!(!steps[0].ratios.is_empty() || steps[0].reason.contains("not enough data"), "{steps:?}");

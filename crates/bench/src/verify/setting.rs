@@ -1,6 +1,6 @@
 //! Settings of the host as steps.
 
-use super::step::{Means, Step};
+use super::step::{Means, Shows, Step};
 use crate::run::Where;
 use crate::scenario::Change;
 use sidestep_sys::Problem;
@@ -29,16 +29,25 @@ pub fn settings(trials: Vec<Trial>, place: Where, consent: Consent) -> Vec<Step>
         name: "CPUs awake".into(),
         what: "/dev/cpu_dma_latency held at 0 us: no CPU of the host sleeps".into(),
         means: allowed(Means::Change(Box::new(Awake(None)))),
+        shows: Shows::RoundTrips,
     };
-    let of = |trial: Trial| Step {
+    let of = |shows, trial: Trial| Step {
         name: trial.check().to_owned(),
         what: trial.words(),
         means: match unreached(trial.reach(), place) {
             Some(why) => Means::Impossible(why.into()),
             None => allowed(Means::Change(Box::new(trial))),
         },
+        shows,
     };
+    let of = |trial: Trial| of(shows(trial.check()), trial);
     std::iter::once(awake).chain(trials.into_iter().map(of)).collect()
+}
+
+/// Returns what shows the effect of a check's settings.
+fn shows(check: &str) -> Shows {
+    let check = sidestep_tune::table::named(check);
+    if check.is_ok_and(sidestep_tune::check::Check::shows_as_pauses) { Shows::Pauses } else { Shows::RoundTrips }
 }
 
 /// Returns the reason why a setting does not affect the measurement at a place.
@@ -85,6 +94,17 @@ mod tests {
             (Reach::Interface, remote, true),
         ] {
             assert_eq!(unreached(reach, place).is_none(), is_tried, "{reach:?} {place:?}");
+        }
+    }
+
+    #[test]
+    fn daemons_and_timers_show_as_pauses() {
+        for check in ["mem-huge-daemon", "mem-same-page", "mem-numa-balancing", "mem-compaction", "iso-timer-migration"]
+        {
+            assert_eq!(shows(check), Shows::Pauses, "{check}");
+        }
+        for check in ["busy-read", "tcp-autocorking", "cpu-governor", "nic-rx-usecs", "no-such"] {
+            assert_eq!(shows(check), Shows::RoundTrips, "{check}");
         }
     }
 

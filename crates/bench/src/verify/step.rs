@@ -14,6 +14,17 @@ pub struct Step {
     pub what: String,
     /// The means.
     pub means: Means,
+    /// The measurement that shows its effect.
+    pub shows: Shows,
+}
+
+/// The measurement that shows the effect of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shows {
+    /// Round trips, most of which it changes.
+    RoundTrips,
+    /// Pauses of the CPU, which come a few times a minute or an hour.
+    Pauses,
 }
 
 /// The means of a step.
@@ -45,7 +56,8 @@ impl fmt::Debug for Means {
 /// The ladder of Waskiewicz's "Anatomy of Networking in High-Frequency Trading" (NetDev 0x16), with `settings` of the host
 /// between isolation and polling: most of them shorten a wake-up, which a spinning receive does not have.
 pub fn ladder(settings: Vec<Step>) -> Result<Vec<Step>, Problem> {
-    let step = |name: &str, what: &str, means| Step { name: name.into(), what: what.into(), means };
+    let step =
+        |name: &str, what: &str, means| Step { name: name.into(), what: what.into(), means, shows: Shows::RoundTrips };
     let path = |name: &str| Path::named(name).map(Means::Path);
     let mut steps = vec![
         step("CPU pinned", "each end on a CPU of its own", path("kernel-pinned")?),
@@ -64,7 +76,8 @@ mod tests {
 
     #[test]
     fn settings_stand_between_isolation_and_polling() {
-        let setting = Step { name: "x".into(), what: String::new(), means: Means::Impossible("no".into()) };
+        let setting =
+            Step { name: "x".into(), what: String::new(), means: Means::Impossible("no".into()), shows: Shows::Pauses };
         let steps = ladder(vec![setting]).expect("the paths exist");
         let names: Vec<&str> = steps.iter().map(|step| step.name.as_str()).collect();
         assert_eq!(names, ["CPU pinned", "IRQ pinned", "CPU isolated", "x", "SO_BUSY_POLL", "polling"]);

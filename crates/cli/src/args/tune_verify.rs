@@ -27,6 +27,10 @@ pub(crate) struct Verify {
     /// Time for each arm of each step
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
+    /// Time for each arm of a setting that shows as pauses of the CPU (daemons, timers, compaction): judged by their rate, not by
+    /// round trips
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub(crate) pause_time: Duration,
     /// Place of the two ends on this machine
     #[arg(long, value_enum, default_value_t = PlaceKind::Auto)]
     pub(crate) place: PlaceKind,

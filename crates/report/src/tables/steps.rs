@@ -49,7 +49,10 @@ pub(crate) fn summary(document: &Document) -> Option<String> {
     };
     let helped = part("kept", "Helped here:");
     let helped = if helped.is_empty() { "Nothing helped here. ".to_owned() } else { helped };
-    let text = helped + &part("dropped", "Did not help:") + &part("impossible", "Not possible:");
+    let text = helped
+        + &part("dropped", "Did not help:")
+        + &part("unseen", "Could not have been seen in this time:")
+        + &part("impossible", "Not possible:");
     (!document.steps.is_empty()).then(|| text.trim_end().to_owned())
 }
 

@@ -25,7 +25,13 @@ pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
     let consent = if args.change_host { Consent::Given } else { Consent::Withheld };
     let steps = ladder(settings(Trial::all_of(&plan, &Store::usual()), setting.place, consent))?;
     let transport = measured::streams(&[args.transport])[0];
-    let load = Load { transport, size: args.size, duration: args.duration, pin_irq: args.pin_irq };
+    let load = Load {
+        transport,
+        size: args.size,
+        duration: args.duration,
+        pause_time: args.pause_time,
+        pin_irq: args.pin_irq,
+    };
     measured::write_outcome(verify(&setting, &load, steps, &mut Bar::new())?, &outputs)
 }
 
