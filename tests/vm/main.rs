@@ -21,8 +21,9 @@ use hand_over::{
 };
 use sidestep_testkit::{vm, vm_tests};
 use tune::{
-    apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host,
-    cpus_are_a_programs_alone_while_it_runs, settings_of_a_device_are_read_and_set,
+    a_host_in_a_file_is_the_host, apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host,
+    cpus_are_a_programs_alone_while_it_runs, daemons_are_judged_by_pauses_and_put_back,
+    settings_of_a_device_are_read_and_set,
 };
 use vlan::{tags_that_the_device_takes_out_are_refused_by_name, traffic_of_a_vlan_goes_past_the_kernel};
 
@@ -37,6 +38,8 @@ vm_tests!(PLAN:
     settings_of_a_device_are_read_and_set,
     check_looks_at_all_of_the_host,
     apply_and_revert_leave_every_byte_as_it_was,
+    daemons_are_judged_by_pauses_and_put_back,
+    a_host_in_a_file_is_the_host,
     cpus_are_a_programs_alone_while_it_runs,
     datagrams_go_past_the_kernel,
     streams_go_past_the_kernel,

@@ -59,6 +59,45 @@ pub(crate) fn apply_and_revert_leave_every_byte_as_it_was() {
     assert_eq!(plan()["changes"], before["changes"]);
 }
 
+/// Settings of the whole host, which show as pauses: tried for seconds, judged, put back.
+pub(crate) fn daemons_are_judged_by_pauses_and_put_back() {
+    let before = plan();
+    let only = "mem-huge-daemon,mem-compaction,iso-stat-interval,iso-timer-migration";
+    let verify =
+        ["tune", "verify", "--change-host", "--place", "loopback", "--interface", "lo", "--cpus", "1", "--only", only];
+    let told = run(&[&verify[..], &["--duration", "60ms", "--pause-time", "2s", "--json", "-"]].concat());
+    assert_eq!(told.code, 0, "{}", told.stderr);
+    let document = told.json();
+    let steps = document["steps"].as_array().expect("steps were tried");
+    for check in only.split(',') {
+        let step = steps.iter().find(|step| step["name"] == check).unwrap_or_else(|| panic!("{check}: {document}"));
+        let decision = step["decision"].as_str().expect("a word");
+        assert!(["kept", "dropped", "unseen"].contains(&decision), "{step}");
+        assert!(step["ratios"].as_array().is_some_and(Vec::is_empty), "no round trip judges it: {step}");
+        let watched = |side: usize| step["hiccups"][side]["watched_ms"].as_f64().expect("a time");
+        assert!(watched(0) >= 2000.0 && watched(1) >= 2000.0, "{step}");
+    }
+    assert_eq!(plan()["changes"], before["changes"]);
+    assert!(run(&["tune", "status"]).stdout.contains("nothing is changed"));
+}
+
+/// What is written of this host gets the findings of the host itself.
+pub(crate) fn a_host_in_a_file_is_the_host() {
+    let file = "/tmp/host.json";
+    let taken = run(&["tune", "snapshot", "--cpus", "1", "--out", file]);
+    assert_eq!(taken.code, 0, "{}", taken.stderr);
+    let policy = run(&["tune", "policy", "--root", file, "--name", "here"]);
+    fs::write("/tmp/here.toml", &policy.stdout).expect("it can be written");
+    let checked = run(&["tune", "check", "--policy", "/tmp/here.toml", file, file]);
+    assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+    let drift = run(&["tune", "drift", file]);
+    assert_eq!(drift.code, 0, "{}{}", drift.stdout, drift.stderr);
+    fs::write("/proc/sys/vm/swappiness", "33").expect("root may");
+    let drift = run(&["tune", "drift", file]);
+    fs::write("/proc/sys/vm/swappiness", "60").expect("root may");
+    assert!(drift.code == 3 && drift.stdout.contains("60 -> 33"), "{}{}", drift.stdout, drift.stderr);
+}
+
 /// The groups of `tune run --isolate` that are there.
 fn groups() -> Vec<String> {
     let entries = fs::read_dir("/sys/fs/cgroup").expect("the machine has cgroups").flatten();

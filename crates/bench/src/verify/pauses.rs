@@ -146,7 +146,9 @@ fn undecided(without: &Arm, with: &Arm, level: f64) -> (Outcome, String) {
             format!("pauses of {shortest:?} or more: {:.0} and {:.0} an hour", before.per_hour(), after.per_hour());
         return (
             Outcome::Dropped,
-            format!("no measurable difference here; {seen}; a drop of {drop:.0} % or more would have been seen"),
+            format!(
+                "no measurable difference here; {seen}; a drop of {drop:.0} % would have been seen in half of such runs"
+            ),
         );
     }
     let needed = pauses_needed(level);
@@ -201,6 +203,10 @@ mod tests {
         assert_eq!(few.outcome, Outcome::Unseen);
         assert!(few.reason.contains("2 pauses of 10µs") && few.reason.contains("840 s"), "{}", few.reason);
         let same = decided([[100, 0, 0]; 4], [[100, 0, 0]; 4]);
-        assert!(same.outcome == Outcome::Dropped && same.reason.contains("would have been seen"), "{}", same.reason);
+        assert!(
+            same.outcome == Outcome::Dropped && same.reason.contains("would have been seen in half"),
+            "{}",
+            same.reason
+        );
     }
 }

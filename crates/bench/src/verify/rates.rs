@@ -59,7 +59,7 @@ pub(super) fn pauses_needed(level: f64) -> f64 {
     ((level / 2.0).ln() / 0.5_f64.ln()).floor() + 1.0
 }
 
-/// Returns the greatest ratio below 1 that a run with so many pauses in each arm would have told.
+/// Returns the greatest ratio below 1 that half of the runs with so many pauses in each arm tell.
 pub(super) fn visible_ratio(pauses: f64, level: f64) -> Option<f64> {
     let is_told = |ratio: f64| share_interval(pauses * ratio, pauses, level)[1] < 0.5;
     is_told(0.0).then(|| bisect(0.0, 1.0, |ratio| !is_told(ratio)))
@@ -242,6 +242,8 @@ mod tests {
             }
         }
         let told = |mean, ratio, cluster| told(mean, ratio, cluster, LEVEL);
+        let half = told(40.0, visible_ratio(320.0, LEVEL).unwrap(), 1);
+        assert!((0.3..0.7).contains(&half), "{half}");
         assert!(told(4.0, 0.0, 1) > 0.99 && told(40.0, 0.5, 1) > 0.99 && told(40.0, 0.5, 5) > 0.95);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Verify {
     /// Message size in bytes
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     pub(crate) size: u32,
-    /// Time for each arm of each step
+    /// Time for each arm of each step that is judged by round trips
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
     /// Time for each arm of a setting that shows as pauses of the CPU (daemons, timers, compaction): judged by their rate, not by
