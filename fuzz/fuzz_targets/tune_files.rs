@@ -15,7 +15,9 @@ use sidestep_tune::show::{json, text};
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     sidestep_tune::decode_any(bytes);
     sidestep_tune::snapshot::parse_any(bytes);
-    sidestep_tune::fleet::parse_any(bytes);
+    if let Some(saved) = sidestep_tune::fleet::parse_any(bytes) {
+        let _ = sidestep_tune::fleet::audit(&saved, &Request::default(), &Profile::built_in("latency").expect("it ships"));
+    }
     let _ = Profile::parse(&String::from_utf8_lossy(bytes), "the input");
     let hot = bytes.first().is_some_and(|byte| byte % 2 == 0).then(|| [2, 3].into_iter().collect());
     let host = Babble(bytes);

@@ -10,6 +10,7 @@ pub mod cpu;
 pub mod credentials;
 pub mod descriptors;
 pub mod drop_filter;
+pub mod epoll_parameters;
 pub mod error_queue;
 pub mod ethtool;
 pub mod file;

@@ -34,10 +34,12 @@ pub enum Scheme {
     Msr,
     /// INTERFACE/NAME, a field of its device's PCI Express capability
     Pcie,
+    /// NAME, a request that the kernel knows or not
+    Probe,
 }
 
 impl Scheme {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::Proc,
         Self::Sys,
         Self::Dev,
@@ -50,6 +52,7 @@ impl Scheme {
         Self::Audit,
         Self::Msr,
         Self::Pcie,
+        Self::Probe,
     ];
 
     fn name(self) -> &'static str {
@@ -66,6 +69,7 @@ impl Scheme {
             Self::Audit => "audit",
             Self::Msr => "msr",
             Self::Pcie => "pcie",
+            Self::Probe => "probe",
         }
     }
 
@@ -172,6 +176,7 @@ impl Location {
             Scheme::Napi => format!("netdev napi {}", self.path.replace('/', " ")),
             Scheme::Audit => format!("audit {}", self.path.replace('/', " ")),
             Scheme::Msr => format!("msr of cpu{}", self.path.replace('/', " ")),
+            Scheme::Probe => format!("request {}", self.path),
             Scheme::Pcie => format!("PCI Express {}", self.path.replace('/', " ")),
             other => format!("/{}/{}", other.folder(), self.path),
         }

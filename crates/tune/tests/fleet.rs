@@ -127,6 +127,15 @@ fn drift_names_values_and_verdicts() {
     assert_eq!(document["hosts"][0]["checks"][0]["values"][0]["now"], "60");
 }
 
+/// What the fuzzer begins with is a host.
+#[test]
+fn the_seed_is_a_saved_host() {
+    let seed = parse_any(include_bytes!("../../../fuzz/seeds/tune_files/saved")).expect("it is one");
+    let audit = audit(&seed, &Request::default(), &latency()).unwrap();
+    assert_eq!(audit.finding("mem-swappiness").unwrap().status, Status::Warn);
+    assert_eq!(audit.finding("cpu-smi").unwrap().status, Status::NotApplicable, "the seed knows no time since boot");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 

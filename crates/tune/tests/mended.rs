@@ -65,7 +65,9 @@ fn the_kernel_decides() {
         )
     };
     let busy = |poll: u8, read: u8| {
-        format!("proc/sys/net/core/busy_poll: {poll}\nproc/sys/net/core/busy_read: {read}\n{}", kernel("6.1.0"))
+        format!(
+            "proc/sys/net/core/busy_poll: {poll}\nproc/sys/net/core/busy_read: {read}\nprobe/epoll-parameters: unknown\n"
+        )
     };
     let flows = |ntuple: &str, count: u32| {
         format!(

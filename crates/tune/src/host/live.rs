@@ -39,6 +39,7 @@ impl Host for Live {
             Scheme::Audit => netlink::read_audit(location),
             Scheme::Msr => registers::read(location),
             Scheme::Pcie => pcie::read(location),
+            Scheme::Probe => probe(location),
             Scheme::Dev => read_device(&path(location)),
             _ => read_file(&path(location)),
         }
@@ -47,7 +48,7 @@ impl Host for Live {
     fn list(&self, location: &Location) -> Vec<String> {
         match location.scheme() {
             Scheme::Ethtool | Scheme::Napi => self.answers.borrow_mut().list(location),
-            Scheme::Audit | Scheme::Msr | Scheme::Pcie => Vec::new(),
+            Scheme::Audit | Scheme::Msr | Scheme::Pcie | Scheme::Probe => Vec::new(),
             _ => list_folder(&path(location)),
         }
     }
@@ -79,6 +80,15 @@ impl Host for Live {
         let network = std::fs::read_link("/proc/thread-self/ns/net").unwrap_or_default();
         Identity { boot, network: network.to_string_lossy().into_owned() }
     }
+}
+
+/// Makes a request that changes nothing, to see whether the kernel knows it.
+fn probe(location: &Location) -> Result<String, Absence> {
+    if location.path() != "epoll-parameters" {
+        return Err(Absence::Missing);
+    }
+    let is_known = sidestep_sys::epoll_parameters::are_supported()?;
+    Ok(if is_known { "known" } else { "unknown" }.into())
 }
 
 /// Reads /dev/cpu_dma_latency, which answers with a number in native byte order, not with text. No other device is read.

@@ -2,7 +2,7 @@
 //!
 //! The folder has those of the host (`proc`, `sys`, `etc` ...), and besides them `ethtool/INTERFACE/GROUP/NAME`,
 //! `napi/INTERFACE/ID/NAME` and `audit/status/NAME` with one value each, as netlink would answer, and the same of `msr/CPU/NAME`
-//! and `pcie/INTERFACE/NAME`.
+//! `pcie/INTERFACE/NAME` and `probe/NAME`.
 
 use super::{Absence, Host, Identity, list_folder, pids_below, read_file, resolve_below};
 use crate::location::{Location, Scheme};

@@ -2,7 +2,8 @@
 
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Risk, Set};
-use crate::reading::Reading;
+use crate::location::Location;
+use crate::reading::{Form, Reading};
 use crate::scope::Scope;
 
 const ROW_HERE: Check = Check {
@@ -50,7 +51,8 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "busy-epoll",
         title: "busy polling chosen by each epoll instance",
-        read: Read::Derived("the kernel's version, and net.core.busy_poll", epoll),
+        read: Read::Derived("the request EPIOCGPARAMS to an epoll instance", epoll),
+        absent: "the kernel is built without CONFIG_NET_RX_BUSY_POLL",
         why: "By EPIOCSPARAMS (Linux 6.9) a program sets time, budget and prefer_busy_poll of its own epoll instance, without \
               SO_BUSY_POLL and without polling by all other programs of the host. Before, net.core.busy_poll is the only way.",
         source: "Linux networking/napi (epoll based busy polling); ioctl_eventpoll(2)",
@@ -113,7 +115,10 @@ fn pair(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 }
 
 fn epoll(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let can_poll = !scope.text("proc:sys/net/core/busy_poll").is_empty();
-    let word = if scope.is_since((6, 9)) { "by instance" } else { "host-wide only" };
-    Ok(if can_poll && scope.release().is_some() { vec![Reading::of("", word)] } else { Vec::new() })
+    let reading = scope.reading("", Location::of("probe:epoll-parameters"), Form::Text);
+    Ok(vec![match reading.value.as_deref() {
+        Ok("known") => Reading::of("", "by instance"),
+        Ok("unknown") => Reading::of("", "host-wide only"),
+        _ => reading,
+    }])
 }
