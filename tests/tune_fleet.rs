@@ -59,6 +59,9 @@ fn hosts_are_checked_side_by_side_against_a_policy() {
         assert!(both.stdout.contains(words), "{words}: {}", both.stdout);
     }
     assert_eq!(check(&[&files[1]], &["--fail-on", "never"]).code, 0);
+    // The CPUs that the snapshot was told are hot wherever it is read.
+    let alone = run(&["tune", "check", "--root", text(&files[0]), "--fail-on", "never"]);
+    assert!(alone.stdout.contains("hot CPUs 2-3"), "{}", alone.stdout);
     assert_eq!(check(&[&files[0]], &["--fail-on", "warn"]).code, 0);
     let document = check(&[&files[0], &files[1]], &["--json", "-"]).json();
     let checks = document["checks"].as_array().unwrap();

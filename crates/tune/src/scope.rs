@@ -20,7 +20,7 @@ const GROUPS_MAX: usize = 1024;
 pub struct Request {
     /// Interfaces; none: those of hardware.
     pub interfaces: Vec<String>,
-    /// The hot CPUs; none: those that are isolated already.
+    /// The hot CPUs; none: those named with a saved host, else those that are isolated already.
     pub hot: Option<CpuSet>,
 }
 
@@ -65,8 +65,8 @@ impl<'a> Scope<'a> {
     /// Reads the host's CPUs, interfaces and processes. Err names an interface or a CPU that does not exist.
     pub fn of(host: &'a dyn Host, request: &Request) -> Result<Self, Problem> {
         let online = list(host, "sys:devices/system/cpu/online");
-        let hot = match &request.hot {
-            Some(hot) => named_cpus(hot, &online)?,
+        let hot = match request.hot.clone().or_else(|| host.hot()) {
+            Some(hot) => named_cpus(&hot, &online)?,
             None => isolated(host),
         };
         let nodes = host.list(&Location::of("sys:devices/system/node"));

@@ -14,8 +14,6 @@ pub use saved::{Saved, parse_any};
 pub use side_by_side::{Fleet, Member};
 
 use crate::audit::Audit;
-use crate::cpus::CpuSet;
-use crate::host::Host;
 use crate::profile::Profile;
 use crate::scope::{Request, Scope};
 use sidestep_sys::Problem;
@@ -23,9 +21,7 @@ use sidestep_sys::Problem;
 /// The most hosts of one command.
 pub const HOSTS_MAX: usize = 1000;
 
-/// Audits a saved host. Without hot CPUs in the request those of the file count, and without them the isolated ones.
+/// Audits a saved host.
 pub fn audit(saved: &Saved, request: &Request, profile: &Profile) -> Result<Audit, Problem> {
-    let hot: Option<CpuSet> = request.hot.clone().or_else(|| saved.hot());
-    let scope = Scope::of(saved as &dyn Host, &Request { interfaces: request.interfaces.clone(), hot })?;
-    Ok(Audit::of(&scope, profile))
+    Ok(Audit::of(&Scope::of(saved, request)?, profile))
 }

@@ -89,11 +89,6 @@ impl Saved {
         Ok(text + "\n")
     }
 
-    /// Returns the hot CPUs that the recorder was told.
-    pub fn hot(&self) -> Option<CpuSet> {
-        CpuSet::list(&self.hot).filter(|hot| !hot.is_empty())
-    }
-
     /// Returns whether the host had more to say than the file may hold.
     pub fn is_cut(&self) -> bool {
         self.is_cut
@@ -176,6 +171,10 @@ impl Host for Saved {
 
     fn identity(&self) -> Identity {
         self.identity.clone()
+    }
+
+    fn hot(&self) -> Option<CpuSet> {
+        CpuSet::list(&self.hot).filter(|hot| !hot.is_empty())
     }
 }
 

@@ -9,6 +9,7 @@ pub use live::Live;
 pub(crate) use pcie::decode_any;
 pub use tree::Tree;
 
+use crate::cpus::CpuSet;
 use crate::location::Location;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -64,6 +65,10 @@ pub trait Host {
     fn write(&self, location: &Location, value: &str) -> io::Result<()>;
     /// Returns the identity of the host.
     fn identity(&self) -> Identity;
+    /// Returns the hot CPUs that somebody has named with the host's answers; a running host has none named.
+    fn hot(&self) -> Option<CpuSet> {
+        None
+    }
 }
 
 /// Reads a file, bounded; bytes that are not UTF-8 are replaced.
