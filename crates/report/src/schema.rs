@@ -338,8 +338,8 @@ pub struct Distribution {
 /// The worth of the samples of a distribution: slices count alike, and slices that follow each other are alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effective {
-    /// Samples of equally long slices that would say as much; a percentile needs 100 of them beyond it.
-    pub samples: f64,
+    /// Share of the distribution that its ten largest samples hold.
+    pub largest_ten: f64,
     /// Correlation of what a slice says of the median with what the next one says, 0 if it is not positive.
     pub correlation: f64,
     /// Independent slices that would say as much.

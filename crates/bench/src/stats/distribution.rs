@@ -115,7 +115,7 @@ fn one_cpu<'a>(slices: impl Iterator<Item = &'a Slice>) -> Option<f64> {
 fn effective(mixture: &Mixture<'_>, middle: Option<&Located>, tail: Option<&Located>) -> Effective {
     let samples = |located: Option<&Located>| located.map(|located| located.samples).filter(|samples| *samples > 0.0);
     Effective {
-        samples: mixture.samples(),
+        largest_ten: mixture.largest_ten(),
         correlation: middle.map_or(0.0, |located| located.correlation),
         slices: middle.map_or(0.0, Located::slices),
         p50: samples(middle),

@@ -11,6 +11,9 @@ use hdrhistogram::Histogram;
 /// Weight of a sample in a slice of average length: leaves room for the samples of longer slices, which count less.
 const WEIGHT: f64 = 64.0;
 
+/// Samples beyond the end of a curve.
+const LARGEST: usize = 10;
+
 /// Slices, and their mixture.
 #[derive(Debug)]
 pub(crate) struct Mixture<'a> {
@@ -66,10 +69,27 @@ impl<'a> Mixture<'a> {
         (self.slices.len() as f64).powi(2) / inverses
     }
 
-    /// Returns whether there are enough samples beyond `quantile` to say it.
+    /// Returns whether there are enough samples beyond `quantile` to say it: in all, and where it lies. The tail may be that of one
+    /// slice that was held up, and has few.
     pub(crate) fn tells(&self, quantile: f64) -> bool {
-        // Sums of inverses are not exact.
-        self.samples() * (1.0 + 1e-9) >= needed_samples(quantile)
+        let all: u64 = self.slices.iter().map(|slice| slice.len()).sum();
+        all as f64 >= needed_samples(quantile) && self.samples_from(self.value(quantile)) as f64 >= TAIL_SAMPLES
+    }
+
+    /// Samples in the bucket of a value, or beyond.
+    fn samples_from(&self, value: f64) -> u64 {
+        self.slices.iter().map(|slice| slice.count_from(value as u64)).sum()
+    }
+
+    /// The share of the mixture that its ten largest samples hold: what lies beyond is too random to be drawn.
+    pub(crate) fn largest_ten(&self) -> f64 {
+        let of = |slice: &&Slice| {
+            let share = 1.0 / (self.slices.len() as f64 * slice.len() as f64);
+            slice.largest(LARGEST).into_iter().map(move |value| (value, share))
+        };
+        let mut largest: Vec<(u64, f64)> = self.slices.iter().flat_map(of).collect();
+        largest.sort_by_key(|(value, _)| std::cmp::Reverse(*value));
+        largest.iter().take(LARGEST).map(|(_, share)| share).sum()
     }
 
     /// Mean, ns.
@@ -111,6 +131,7 @@ mod tests {
         assert!((mixture.mean() - 52_000.0).abs() < 100.0, "{}", mixture.mean());
         assert!((mixture.stddev() - 34_293.0).abs() < 100.0, "{}", mixture.stddev());
         assert!(mixture.samples() < 10_000.0, "the short slices decide: {}", mixture.samples());
+        assert!(mixture.tells(0.9) && mixture.tells(0.99) && !mixture.tells(0.999));
     }
 
     #[test]
@@ -119,6 +140,17 @@ mod tests {
         let mixture = mixture(&slices);
         assert!((mixture.samples() - 2_000.0).abs() < 1e-6);
         assert!(mixture.tells(0.95) && !mixture.tells(0.96));
+    }
+
+    #[test]
+    fn a_tail_that_is_one_slice_with_few_samples_is_not_said() {
+        let mut of: Vec<(u64, u64)> = vec![(2_000, 5_000); 39];
+        of.push((20, 400_000));
+        let slices = slices(&of);
+        let mixture = mixture(&slices);
+        assert!(mixture.tells(0.5) && mixture.tells(0.9), "39 slices of 40 have all that these need");
+        assert!(!mixture.tells(0.99), "it lies in the slice of 20 samples");
+        assert!(mixture.largest_ten() > 0.01, "{}", mixture.largest_ten());
     }
 
     #[test]

@@ -81,6 +81,23 @@ impl Slice {
         }
     }
 
+    /// Samples in the bucket of `value_ns` or beyond.
+    pub(super) fn count_from(&self, value_ns: u64) -> u64 {
+        let below = self.histogram.lowest_equivalent(value_ns).checked_sub(1);
+        self.len() - below.map_or(0, |below| self.histogram.count_between(0, below))
+    }
+
+    /// Its largest samples, as the histogram has them.
+    pub(super) fn largest(&self, count: usize) -> Vec<u64> {
+        let mut largest = Vec::new();
+        for bucket in self.histogram.iter_recorded() {
+            let more = (bucket.count_at_value() as usize).min(count);
+            largest.extend(std::iter::repeat_n(bucket.value_iterated_to(), more));
+            largest.drain(..largest.len().saturating_sub(count));
+        }
+        largest
+    }
+
     /// Share of the samples at or below `value_ns`.
     pub(super) fn share_up_to(&self, value_ns: u64) -> f64 {
         self.histogram.count_between(0, value_ns) as f64 / self.len() as f64
@@ -105,6 +122,7 @@ mod tests {
         assert_eq!((slice.p50(), slice.mean()), (500.0, 500.5));
         assert_eq!(slice.block(2.0).p50, 250.0);
         assert!((slice.share_up_to(990) - 0.99).abs() < 1e-9);
+        assert_eq!((slice.count_from(991), slice.largest(2)), (10, vec![999, 1000]));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! 1940), and the interval of their share is Clopper and Pearson's (1934). Clusters widen it: counts are divided by their dispersion
 //! over the turns (quasi-Poisson).
 
-use crate::stats::student_t;
+use crate::stats::student::t95;
 
 /// The quantile of the normal distribution at 97.5 %.
 const NORMAL: f64 = 1.96;
@@ -77,7 +77,7 @@ fn dispersion(without: &Counts, with: &Counts) -> f64 {
     let freedom: usize = arms.iter().filter(|arm| arm.total() > 0).map(|arm| arm.turns.len().saturating_sub(1)).sum();
     let statistic: f64 = arms.iter().map(excess).sum();
     match statistic / freedom as f64 {
-        estimate if freedom > 0 && estimate > 1.0 => estimate * (student_t(freedom) / NORMAL).powi(2),
+        estimate if freedom > 0 && estimate > 1.0 => estimate * (t95((freedom) as f64) / NORMAL).powi(2),
         _ => 1.0,
     }
 }

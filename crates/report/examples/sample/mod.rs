@@ -289,7 +289,7 @@ fn summarised(filled: &Histogram<u64>) -> Distribution {
         max: Some(filled.max() as f64),
         ci95: Ci95 { p50: around(p50, 0.004), p99: around(p99, 0.02), p99_9: None, mean: None },
         effective: Some(Effective {
-            samples: n as f64,
+            largest_ten: 10.0 / n as f64,
             correlation: 0.7,
             slices: 7.0,
             p50: Some(412.0),

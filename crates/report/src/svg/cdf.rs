@@ -39,8 +39,9 @@ pub(crate) fn chart(series: &[Series<'_>], measure: &str, shape: Shape) -> Optio
 fn points(one: &Series<'_>, steps: u32) -> Vec<(f64, f64)> {
     let (histogram, distribution) = (&one.histogram, &one.row.distribution);
     // The counts of a histogram are weights, except in files of older builds.
-    let samples = distribution.effective.as_ref().map_or(histogram.len() as f64, |effective| effective.samples);
-    let end = (samples / BEYOND).log10().min(NINES_MAX);
+    let beyond =
+        distribution.effective.as_ref().map_or(BEYOND / histogram.len() as f64, |effective| effective.largest_ten);
+    let end = (-beyond.log10()).min(NINES_MAX);
     if end.is_nan() || end <= 0.0 {
         return Vec::new();
     }

@@ -3,7 +3,7 @@
 use super::{Column, Line, Table, cpu, numbers, words};
 use crate::number::{self, Unit};
 use crate::schema::{Distribution, Document, Row};
-use crate::view::{self, compare};
+use crate::view::{self, compare, words};
 
 /// One column of a distribution.
 struct Statistic {
@@ -79,15 +79,25 @@ pub(crate) fn missing(rows: &[&Row]) -> Vec<String> {
 /// Like [`missing`], for a table that shows only the statistics `shown`.
 pub(crate) fn missing_among(rows: &[&Row], shown: &[&str]) -> Vec<String> {
     let shown = STATISTICS.iter().filter(|statistic| shown.contains(&statistic.name));
-    shown.filter_map(|statistic| too_few(rows, statistic)).collect()
+    shown.flat_map(|statistic| [too_few(rows, statistic), too_few_beyond(rows, statistic)]).flatten().collect()
 }
 
 fn too_few(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) -> Option<String> {
-    // Where slices differ in length, the samples of one are worth more than those of another.
-    let worth = |d: &Distribution| d.effective.as_ref().map_or(d.n, |effective| effective.samples as u64);
-    let short = |d: &&Distribution| of(d).is_none() && worth(d) < *needs;
-    let had: Vec<_> = rows.iter().map(|row| &row.distribution).filter(short).map(worth).collect();
+    let short = |d: &&Distribution| of(d).is_none() && d.n < *needs;
+    let had: Vec<_> = rows.iter().map(|row| &row.distribution).filter(short).map(|d| d.n).collect();
     let (low, high) = (had.iter().min()?, had.iter().max()?);
     let had = if low == high { high.to_string() } else { format!("{low} to {high}") };
     Some(format!("{name} needs {needs} samples (had {had})"))
+}
+
+/// Enough samples in all, but a slice that was held up has few, and the percentile lies in it.
+fn too_few_beyond(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) -> Option<String> {
+    let is_short = |row: &&&Row| {
+        let d = &row.distribution;
+        of(d).is_none() && *needs > 0 && d.n >= *needs && d.effective.is_some() && row.lost == 0
+    };
+    let names: Vec<String> = rows.iter().filter(is_short).map(|row| view::label(row).to_owned()).collect();
+    (!names.is_empty()).then(|| {
+        format!("{name} of {}: fewer than 100 samples lie there, in a slice that was held up", words::list(&names))
+    })
 }
