@@ -52,6 +52,7 @@ fn durations_out_of_range() {
     refuses(&rr(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "2h"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "soon"]), 2, &["--duration"]);
+    refuses(&rr(&["--duration", "5"]), 2, &["--duration", "it has no unit: write 5s"]);
     refuses(&rr(&["--service-time", "1s"]), 2, &["the limit is 10ms"]);
 }
 
@@ -143,9 +144,11 @@ fn a_peer_that_refuses_or_cannot_be_reached() {
 fn outputs_that_cannot_be_written_are_found_before_the_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let missing = folder.path().join("missing/a.json");
-    refuses(&rr(&["--json", missing.to_str().expect("UTF-8")]), 1, &["cannot write", "missing/a.json"]);
+    let make = format!("mkdir -p {}", folder.path().join("missing").display());
+    refuses(&rr(&["--json", missing.to_str().expect("UTF-8")]), 1, &["cannot write", "missing/a.json", &make]);
     refuses(&rr(&["--html", folder.path().to_str().expect("UTF-8")]), 1, &["cannot write"]);
     refuses(&["demo", "--out", "/proc/nowhere"], 1, &["/proc/nowhere"]);
+    refuses(&["demo", "--out", "/dev/null/here"], 1, &["/dev/null/here", "a part of its path is a file"]);
     assert_eq!(fs::read_dir(folder.path()).expect("it exists").count(), 0, "nothing is left behind");
 }
 

@@ -185,9 +185,9 @@ impl<'a> Interleave<'a> {
     }
 }
 
-/// The user pressed Ctrl-C.
+/// A signal ended the run; the command line names it.
 pub(crate) fn interrupted() -> Problem {
-    Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "Ctrl-C")
+    Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "a signal")
         .next("the rows hold what was measured until then")
 }
 

@@ -3,7 +3,7 @@
 use super::measured::measure;
 use crate::args::Demo;
 use crate::exit;
-use crate::output::Outputs;
+use crate::output::{Outputs, unwritable};
 use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario::Rates;
@@ -19,10 +19,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
 
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
-    std::fs::create_dir_all(&args.out).map_err(|error| {
-        Problem::failed(format!("cannot create {}", args.out.display()), error)
-            .next("give --out a folder that you may create")
-    })?;
+    std::fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, error))?;
     let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()))?;
     say("measuring for about a minute; after Ctrl-C the results so far are written");
     let result = measure(&args.place, &scenarios()?, &outputs);

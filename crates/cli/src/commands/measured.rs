@@ -23,7 +23,7 @@ pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) 
 pub(super) fn write_outcome(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
     outputs.write(&outcome.document)?;
     match outcome.problem {
-        Some(problem) => Err(problem),
+        Some(problem) => Err(signal::named(problem)),
         None if outcome.document.results.is_empty() => {
             let reasons = outcome.document.unavailable.iter().map(|row| format!("{}: {}", row.path, row.reason));
             Err(Problem::failed("nothing was measured", reasons.collect::<Vec<_>>().join("; "))

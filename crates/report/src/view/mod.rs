@@ -2,6 +2,7 @@
 
 pub(crate) mod compare;
 pub(crate) mod facts;
+pub(crate) mod loss;
 pub(crate) mod path;
 pub(crate) mod summary;
 pub(crate) mod words;
@@ -64,7 +65,12 @@ pub(crate) fn is_stream(row: &Row) -> bool {
 
 /// Sweeps have tables and curves of their own.
 fn is_sweep(scenario: &str) -> bool {
-    matches!(scenario, "sizes" | "rates")
+    scenario == "sizes" || is_sweep_by_rate(scenario)
+}
+
+/// Sweeps over message rates, whose tables have their losses.
+fn is_sweep_by_rate(scenario: &str) -> bool {
+    scenario == "rates"
 }
 
 fn section_title(scenario: &str, ladder: bool) -> String {

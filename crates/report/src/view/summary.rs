@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::path::{Waiting, is_floor, waiting};
 use super::{
-    Group, by_circumstance, by_curve, by_transport, compare, fastest, is_stream, label, latency_sections,
+    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss,
     streams as view_streams, sweep, words,
 };
 use crate::number;
@@ -209,9 +209,7 @@ fn careful(document: &Document) -> Vec<String> {
         careful.push("The run was interrupted: the rows hold the measurements until then.".into());
     }
     careful.extend(virtual_machine(document));
-    careful.extend(rows_where(document, "lost messages", |row| {
-        row.lost > 0 && row.scenario != "rates" && !is_stream(row)
-    }));
+    careful.extend(loss::sentence(document));
     careful.extend(rows_where(document, "had not settled when counting began", |row| {
         row.warmup.messages > 0 && !row.warmup.steady
     }));

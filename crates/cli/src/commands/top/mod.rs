@@ -36,7 +36,7 @@ impl Source {
     /// Without a control plane the programs under `sidestep run` are shown, if there are any.
     fn open(args: &Args) -> Result<Self, Problem> {
         let path = args.socket.clone().map_or_else(place::socket, Ok)?;
-        let client = match Client::connect_to(&path, "sidestep top") {
+        let client = match Client::connect_to(&path, super::ps::OBSERVERS[1]) {
             Ok(client) => Some(client),
             Err(error) if sidestep_unmodified::status::programs().is_empty() => return Err(error.into()),
             Err(error) => {
