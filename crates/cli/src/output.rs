@@ -61,6 +61,11 @@ pub(crate) fn style() -> Style {
     Style { colour: is_terminal && !no_colour, width: width(columns.as_deref(), io::stdout()) }
 }
 
+/// Returns the width of the terminal that standard output is; none where it is none.
+pub(crate) fn terminal_width() -> Option<usize> {
+    io::stdout().is_terminal().then(|| style().width)
+}
+
 /// Returns COLUMNS, where somebody has exported it, or the width of the terminal (TIOCGWINSZ, ioctl_tty(2)). Shells set COLUMNS,
 /// but do not export it.
 fn width(columns: Option<&str>, output: impl AsFd) -> usize {
