@@ -7,7 +7,7 @@ use crate::message;
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
-    Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
+    Arm, Budget, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
@@ -26,12 +26,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest measurement of an arm.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 /// The highest rate: beyond it a schedule in clock ticks has no meaning.
 const RATE_MAX: f64 = 100e6;
+
+/// Rungs of the ladder.
+const RUNGS: usize = 5;
 
 /// The place to measure at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +75,8 @@ pub struct Setting {
     pub server_cpu: Option<u32>,
     /// Work of the peer before each answer.
     pub service_time: Duration,
+    /// The time that a run takes at most, as far as every arm gets two rounds in it; none: what its scenarios say.
+    pub within: Option<Duration>,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// The command that repeats the run.
@@ -129,7 +134,8 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     scenarios.iter().try_for_each(Scenario::check_congestion)?;
     let needs_pair = scenarios.iter().any(|scenario| scenario.paths().iter().any(|path| path.frame_by_frame));
     let setting = &Setting { frames_pair: setting.frames_pair || needs_pair, ..setting.clone() };
-    between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
+    let end = setting.within.map(|within| Instant::now() + within);
+    between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, end, progress))
 }
 
 /// Sets up two ends and the surroundings of a run, and runs `what` between them.
@@ -181,9 +187,16 @@ fn measure(
     Ok(around.end(setting.command.clone(), setup(&bench), peer, findings, paths))
 }
 
-fn measure_all(bench: &mut Bench, scenarios: &[Scenario], progress: &mut dyn Progress) -> Findings {
+fn measure_all(
+    bench: &mut Bench,
+    scenarios: &[Scenario],
+    end: Option<Instant>,
+    progress: &mut dyn Progress,
+) -> Findings {
     let mut all = Findings::default();
-    for scenario in scenarios {
+    let planned: Vec<Duration> = scenarios.iter().map(Scenario::planned).collect();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        bench.budget = Budget::share(Instant::now(), end, &planned[index..]);
         all.append(scenario.measure(bench, progress));
         if all.problem.is_some() {
             break;
@@ -210,6 +223,18 @@ impl Scenario {
                 rates.rates.iter().try_for_each(|rate| check_rate(*rate, rates.batch))?;
                 check_duration(rates.duration)
             }
+        }
+    }
+
+    /// The time of its slices, by which scenarios share the time of a run.
+    fn planned(&self) -> Duration {
+        let times = |count: usize, each: Duration| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        match self {
+            Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => {
+                times(trips.transports.len() * trips.paths.len() * trips.sizes.len(), trips.duration)
+            }
+            Self::Ladder { duration, .. } => times(RUNGS, *duration),
+            Self::Rates(rates) => times(rates.transports.len() * rates.paths.len() * rates.rates.len(), rates.duration),
         }
     }
 

@@ -22,6 +22,7 @@ pub(crate) use yardstick::Yardsticks;
 use crate::bypass::ControlPlaneThread;
 use crate::peer::Control;
 use crate::place::Ends;
+use crate::scenario::Budget;
 use crate::stats::Slice;
 use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
@@ -45,6 +46,8 @@ pub(crate) struct Bench {
     pub(crate) congestion: Option<String>,
     /// Work of the peer before each answer, ns.
     pub service_time_ns: u64,
+    /// The end of the scenario that is measured.
+    pub(crate) budget: Budget,
     ends: Ends,
     allowed: Vec<u32>,
     samples: Vec<u64>,
@@ -73,6 +76,7 @@ impl Bench {
             cpus,
             congestion: None,
             service_time_ns: 0,
+            budget: Budget::default(),
             ends,
             allowed: cpu::allowed(),
             samples,

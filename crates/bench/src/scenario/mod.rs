@@ -1,6 +1,7 @@
 //! The scenarios: what is measured, in which order, and the rows it becomes.
 
 mod arm;
+mod budget;
 pub(crate) mod interleave;
 mod irq;
 mod ladder;
@@ -10,6 +11,7 @@ pub(crate) mod record;
 mod switch;
 
 pub(crate) use arm::{Arm, Rung};
+pub(crate) use budget::Budget;
 pub(crate) use interleave::{Interleave, Pace};
 pub(crate) use irq::IrqPins;
 pub(crate) use ladder::{Means, first_isolated, ladder};

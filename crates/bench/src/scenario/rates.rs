@@ -71,9 +71,13 @@ pub(crate) fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progres
     let mut findings = Findings::default();
     let mut climbers = climbers(bench, rates, &mut findings.unavailable);
     let slice_ms = rates.duration.as_millis() as u64 / 2 + SLICE_OVERHEAD_MS;
-    progress.begin("rates", 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64);
-    for &rate in &rates.rates {
-        let result = step(bench, rates, rate, &mut climbers, progress, &mut findings);
+    let planned = 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64;
+    progress.begin("rates", bench.budget.expected_ms(planned));
+    for (index, &rate) in rates.rates.iter().enumerate() {
+        let slices = 2 * climbers.len() * (rates.rates.len() - index);
+        let around = Duration::from_millis(SLICE_OVERHEAD_MS);
+        let duration = bench.budget.slice(rates.duration / 2, slices, around);
+        let result = step(bench, rates, (rate, duration), &mut climbers, progress, &mut findings);
         if let Err(problem) = result {
             findings.problem = Some(problem);
             break;
@@ -126,7 +130,7 @@ fn unavailable_row(path: &Path, transport: Transport, reason: String) -> Unavail
 fn step(
     bench: &mut Bench,
     rates: &Rates,
-    rate: f64,
+    (rate, duration): (f64, Duration),
     climbers: &mut [Climber],
     progress: &mut dyn Progress,
     findings: &mut Findings,
@@ -141,7 +145,7 @@ fn step(
         }
         let begin = Instant::now();
         let climber = &mut climbers[index];
-        match slice(bench, rates, rate, climber) {
+        match slice(bench, rates, (rate, duration), climber) {
             Ok(slice) => tallies[index].take(slice),
             Err(problem) if bench.is_stopped() || bench.ends().control.is_closed() => {
                 result = Err(if bench.is_stopped() { interrupted() } else { problem });
@@ -164,7 +168,12 @@ fn step(
     result
 }
 
-fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Result<RateSlice, Problem> {
+fn slice(
+    bench: &mut Bench,
+    rates: &Rates,
+    (rate, duration): (f64, Duration),
+    climber: &Climber,
+) -> Result<RateSlice, Problem> {
     if bench.is_stopped() {
         return Err(interrupted());
     }
@@ -176,7 +185,7 @@ fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Resu
         reflect_every: reflect_every(rates, rate),
         batch: rates.batch,
     };
-    bench.rate(target, rates.duration / 2)
+    bench.rate(target, duration)
 }
 
 fn reflect_every(rates: &Rates, rate: f64) -> u64 {

@@ -5,6 +5,7 @@ use crate::measure::noise;
 use crate::stats::{Accumulator, Slice, TAIL_SAMPLES, Warmup as Windows, mean_of_logs};
 use sidestep_report::schema::{Noise, Ratio, Row, Unavailable, Warmup};
 use sidestep_sys::Problem;
+use std::time::Instant;
 
 /// Samples beyond the percentile that a slice must have for its percentile to go into a ratio.
 const SLICE_TAIL: f64 = TAIL_SAMPLES / 10.0;
@@ -121,9 +122,21 @@ impl Record {
     }
 
     /// Runs windows until their median has settled; each gives its messages and its median.
-    pub(crate) fn warm_up(&mut self, mut window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
+    pub(crate) fn warm_up(&mut self, window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
+        self.warm_up_until(None, window)
+    }
+
+    /// The same, with an end.
+    pub(crate) fn warm_up_until(
+        &mut self,
+        end: Option<Instant>,
+        mut window: impl FnMut() -> Result<(u64, f64), Problem>,
+    ) -> Result<(), Problem> {
         let mut windows = Windows::default();
-        for _ in 0..WINDOWS_MAX {
+        for number in 0..WINDOWS_MAX {
+            if number > 0 && end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             let (messages, median) = window()?;
             self.warmup.messages += messages;
             self.warmup.steady = windows.settled(median);

@@ -23,6 +23,8 @@ const HISTOGRAM: &str = "All strips share one time axis; the height is the share
 
 const SIZES: &str = "The line is the median, the band reaches to p99, where there were enough samples for one.";
 
+const SIZES_WITHOUT_BAND: &str = "The line is the median; there were too few samples for a p99.";
+
 const ACHIEVED: &str = "On the thin dashed line everything that was offered arrived.";
 
 const RATE_LATENCY: &str = "Filled dots on the heavy line are p50, rings on the thin line are p99, both counted from the \
@@ -121,7 +123,8 @@ pub(super) fn by_size(document: &Document, palette: &Palette) -> String {
         let measure = measure(&group);
         let names = names(&group, palette);
         let draw = |shape| svg::sizes::chart(&group, palette, measure, shape);
-        body += &figure(&group.heading, SIZES, &names, draw);
+        let has_band = group.rows.iter().any(|row| row.distribution.p99.is_some());
+        body += &figure(&group.heading, if has_band { SIZES } else { SIZES_WITHOUT_BAND }, &names, draw);
     }
     body += &table(&sizes::table(document, &rows), palette);
     section("sizes", &words::scenario("sizes"), &body)

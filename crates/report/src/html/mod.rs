@@ -190,6 +190,17 @@ mod tests {
     }
 
     #[test]
+    fn a_band_is_neither_drawn_nor_spoken_of_where_no_p99_was_measured() {
+        let mut document = sample::document();
+        document.results.retain(|row| row.scenario == "sizes");
+        assert!(render(&document).contains("the band reaches to p99") && render(&document).contains(" band "));
+        document.results.iter_mut().for_each(|row| row.distribution.p99 = None);
+        let html = render(&document);
+        assert!(!html.contains("the band reaches to p99") && !html.contains(" band "));
+        assert!(html.contains("too few samples for a p99"));
+    }
+
+    #[test]
     fn a_partial_run_says_so_first() {
         let html = render(&Document { interrupted: true, ..sample::document() });
         let (before, _) = html.split_once("<h1>").unwrap();

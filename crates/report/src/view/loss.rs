@@ -61,10 +61,10 @@ mod tests {
         let document = |results| Document { results, ..Document::default() };
         let told = |results| sentence(&document(results));
         assert_eq!(told(vec![row("xdp", 0, 100)]), None);
-        let expected = "kernel-spin over UDP lost 12 of 40,012 messages (0.03 %).";
+        let expected = "kernel-spin over UDP lost 12 of 40,012 messages (0.0300 %).";
         assert_eq!(told(vec![row("kernel-spin", 5, 20_005), row("kernel-spin", 7, 19_995)]).as_deref(), Some(expected));
         let many = (0..6).map(|path| row(&format!("p{path}"), 1, 99)).collect();
-        assert!(told(many).expect("six lost").ends_with("and 2 others lost 2 of 200 messages (1 %)."));
+        assert!(told(many).expect("six lost").ends_with("and 2 others lost 2 of 200 messages (1.00 %)."));
         assert!(told(vec![row("x", u64::MAX, u64::MAX), row("x", 9, 9)]).is_some());
     }
 }
