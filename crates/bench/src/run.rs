@@ -7,7 +7,8 @@ use crate::message;
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
-    Arm, Budget, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
+    Arm, Budget, Findings, Interleave, IrqPins, Means, Offered, OpenLoops, Pace, Progress, Rates, arms, first_isolated,
+    ladder, open_loops, sweep,
 };
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
@@ -99,6 +100,8 @@ pub enum Scenario {
         /// Set if the interface's interrupts may be moved (and are moved back).
         pin_irq: bool,
     },
+    /// Request and response at rates, whatever the answers do.
+    OpenLoop(OpenLoops),
     /// Messages upstream at rising rates.
     Rates(Rates),
     /// TCP throughput in each direction.
@@ -218,9 +221,17 @@ impl Scenario {
                 message::check_size(*size, transport.size_max())?;
                 check_duration(*duration)
             }
+            Self::OpenLoop(loops) => {
+                let limit = loops.transports.iter().map(|transport| transport.size_max()).min().unwrap_or(u32::MAX);
+                loops.sizes.iter().try_for_each(|size| message::check_size(*size, limit))?;
+                if let Offered::Listed(rates) = &loops.rates {
+                    rates.iter().try_for_each(|rate| check_rate("--rate", *rate, 1))?;
+                }
+                check_duration(loops.duration)
+            }
             Self::Rates(rates) => {
                 message::check_size(rates.size, Transport::Udp.size_max())?;
-                rates.rates.iter().try_for_each(|rate| check_rate(*rate, rates.batch))?;
+                rates.rates.iter().try_for_each(|rate| check_rate("--rates", *rate, rates.batch))?;
                 check_duration(rates.duration)
             }
         }
@@ -234,6 +245,13 @@ impl Scenario {
                 times(trips.transports.len() * trips.paths.len() * trips.sizes.len(), trips.duration)
             }
             Self::Ladder { duration, .. } => times(RUNGS, *duration),
+            Self::OpenLoop(loops) => {
+                let rates = match &loops.rates {
+                    Offered::Listed(rates) => rates.len(),
+                    Offered::Auto => 1,
+                };
+                times(loops.transports.len() * loops.paths.len() * loops.sizes.len() * rates, loops.duration)
+            }
             Self::Rates(rates) => times(rates.transports.len() * rates.paths.len() * rates.rates.len(), rates.duration),
         }
     }
@@ -250,6 +268,7 @@ impl Scenario {
     fn paths(&self) -> &[&'static Path] {
         match self {
             Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => &trips.paths,
+            Self::OpenLoop(loops) => &loops.paths,
             Self::Rates(rates) => &rates.paths,
             Self::Ladder { .. } => &[],
         }
@@ -284,6 +303,7 @@ impl Scenario {
                     Err(problem) => Findings { problem: Some(problem), ..Findings::default() },
                 }
             }
+            Self::OpenLoop(loops) => open_loops(bench, loops, progress),
             Self::Rates(rates) => sweep(bench, rates, progress),
             Self::Bulk { streams: trips, congestion } => {
                 bench.congestion = congestion.clone();
@@ -345,7 +365,7 @@ pub(crate) fn check_duration(duration: Duration) -> Result<(), Problem> {
 }
 
 /// At least one batch a second: the peer takes a longer silence for the end.
-fn check_rate(rate: f64, batch: u32) -> Result<(), Problem> {
+fn check_rate(flag: &str, rate: f64, batch: u32) -> Result<(), Problem> {
     if (f64::from(batch)..=RATE_MAX).contains(&rate) {
         return Ok(());
     }
@@ -354,7 +374,7 @@ fn check_rate(rate: f64, batch: u32) -> Result<(), Problem> {
         _ => format!("in batches of {batch} a rate is {batch} to {RATE_MAX:.0}, at least one batch a second"),
     };
     Err(Problem::usage(format!("cannot send {rate} messages per second"), why)
-        .next("give --rates within it, for example 10k,50k,100k"))
+        .next(format!("give {flag} within it, for example 10k,50k,100k")))
 }
 
 /// The CPUs asked for, or two of those allowed that do not share a core, from the end of the list: the first CPUs are

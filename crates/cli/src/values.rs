@@ -3,6 +3,7 @@
 use sidestep_bench::fix;
 use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::ring::Load;
+use sidestep_bench::scenario::Offered;
 use std::ffi::{OsStr, OsString};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
@@ -154,6 +155,24 @@ impl FromStr for RateList {
     }
 }
 
+/// Rates of an open loop: a list, or a search.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LoadRates(pub(crate) Offered);
+
+impl FromStr for LoadRates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(Offered::Auto)),
+            _ => text
+                .parse()
+                .map(|RateList(rates)| Self(Offered::Listed(rates)))
+                .map_err(|why| format!("{why}, or `auto`")),
+        }
+    }
+}
+
 fn range(from: f64, to: f64, step: f64) -> Result<Vec<f64>, String> {
     let count = (to - from) / step;
     if !(step > 0.0 && (0.0..RATES_MAX as f64).contains(&count)) {
@@ -257,6 +276,13 @@ mod tests {
         for bad in ["", "k", "1x", "1:2", "5:1:1", "1:2:0", "1:1e9:1", "nan", "inf", "1e400", "é", "1é"] {
             assert!(bad.parse::<RateList>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rates_of_an_open_loop() {
+        assert_eq!("auto".parse(), Ok(LoadRates(Offered::Auto)));
+        assert_eq!("2k,1k".parse(), Ok(LoadRates(Offered::Listed(vec![1e3, 2e3]))));
+        assert!("fast".parse::<LoadRates>().is_err_and(|why| why.contains("or `auto`")));
     }
 
     #[test]

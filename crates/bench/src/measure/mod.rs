@@ -4,19 +4,24 @@ mod bulk;
 mod connections;
 mod conversation;
 mod floor;
+mod in_flight;
 mod loop_cost;
 pub(crate) mod noise;
+mod open_loop;
 mod packets;
 mod rate;
 mod round_trip;
+mod schedule;
 mod yardstick;
 
 pub(crate) use loop_cost::loop_cost_ns;
 pub(crate) use noise::{Meter, hiccups};
+pub(crate) use open_loop::{Load as OpenLoad, OpenSlice};
 pub(crate) use packets::Packets;
 pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
+pub use schedule::Arrival;
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::ControlPlaneThread;

@@ -6,7 +6,7 @@ use crate::cpu_time::BothSpent;
 use crate::fit;
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
-use crate::stats::Accumulator;
+use crate::stats::{Accumulator, Censored};
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
 use sidestep_socket::stream::{Backend, Waiting};
@@ -55,8 +55,8 @@ struct Climber {
 /// The results of the slices at one rate.
 #[derive(Default)]
 struct Tally {
-    from_due: Accumulator,
-    from_actual: Accumulator,
+    from_due: Censored,
+    from_actual: Censored,
     lateness: Accumulator,
     detail: RateDetail,
     elapsed_s: f64,
@@ -192,10 +192,18 @@ fn reflect_every(rates: &Rates, rate: f64) -> u64 {
     rates.reflect_every.unwrap_or_else(|| (rate / SAMPLES_PER_SECOND).round().max(1.0) as u64)
 }
 
+/// The samples of a slice that are missing: those that did not come back, or as large a share as was lost of all messages.
+fn missing_samples(slice: &RateSlice) -> u64 {
+    let lost = slice.sent.saturating_sub(slice.done.received) as f64 / slice.sent.max(1) as f64;
+    let sampled = slice.from_due.len() + slice.lost_samples;
+    slice.lost_samples.max((lost * sampled as f64).ceil() as u64)
+}
+
 impl Tally {
     fn take(&mut self, slice: RateSlice) {
-        self.from_due.push(slice.from_due);
-        self.from_actual.push(slice.from_actual);
+        let missing = missing_samples(&slice);
+        self.from_due.push(slice.from_due, missing);
+        self.from_actual.push(slice.from_actual, missing);
         self.lateness.push(slice.lateness);
         self.detail.sent += slice.sent;
         self.detail.received += slice.done.received;
@@ -226,13 +234,14 @@ impl Tally {
             transport: climber.transport.name().into(),
             path: climber.path.name.into(),
             size: rates.size,
+            loop_kind: Some("open".into()),
             rate_offered: Some(rate),
             rate_achieved: Some(self.detail.received as f64 / self.elapsed_s),
             unit: "ns".into(),
             measure: "rtt".into(),
-            distribution: self.from_due.distribution(1.0),
+            distribution: self.from_due.distribution(),
             lost,
-            blocks: self.from_due.blocks(1.0),
+            blocks: self.from_due.blocks(),
             noise: self.noise,
             cpu: self.cpu.row(),
             notes,
@@ -240,11 +249,57 @@ impl Tally {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: reflect_every(rates, rate),
                 batch: rates.batch,
-                from_actual_send: self.from_actual.distribution(1.0),
+                from_actual_send: self.from_actual.distribution(),
                 send_lateness: self.lateness.distribution(1.0),
                 ..self.detail
             }),
             ..Row::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::protocol::Done;
+    use crate::stats::Slice;
+
+    fn slice(sent: u64, received: u64, samples: u64, lost_samples: u64) -> RateSlice {
+        let (from_due, from_actual) = (Slice::of(1..=samples), Slice::of(1..=samples));
+        let done = Done { received, ..Done::default() };
+        RateSlice { from_due, from_actual, sent, lost_samples, elapsed_s: 1.0, done, ..RateSlice::default() }
+    }
+
+    fn row(slice: impl Fn() -> RateSlice) -> Row {
+        let rates = Rates {
+            transports: vec![Transport::Udp],
+            paths: Vec::new(),
+            size: 24,
+            rates: Vec::new(),
+            duration: Duration::from_secs(1),
+            reflect_every: None,
+            batch: 1,
+            group: Ipv4Addr::new(239, 1, 1, 1),
+        };
+        let path = Path::named("kernel-spin").expect("a path");
+        let climber = Climber { path, transport: Transport::Udp, note: None, keeps_up: true };
+        let mut tally = Tally::default();
+        (0..4).for_each(|_| tally.take(slice()));
+        tally.row(&rates, 1e6, &climber).expect("it was measured")
+    }
+
+    #[test]
+    fn p99_is_withheld_where_one_in_a_hundred_was_lost() {
+        let said = |row: Row| (row.distribution.p50.is_some(), row.distribution.p99.is_some());
+        assert_eq!(said(row(|| slice(100_000, 100_000, 5_000, 0))), (true, true));
+        assert_eq!(said(row(|| slice(100_000, 99_500, 4_975, 25))), (true, true));
+        assert_eq!(said(row(|| slice(100_000, 98_900, 5_000, 0))), (true, false), "of the messages, though no sample");
+        assert_eq!(said(row(|| slice(100_000, 100_000, 4_930, 70))), (true, false), "of the samples, on the way back");
+        assert_eq!(said(row(|| slice(100_000, 40_000, 2_000, 3_000))), (false, false));
+    }
+
+    #[test]
+    fn a_rate_is_an_open_loop() {
+        assert_eq!(row(|| slice(10, 10, 10, 0)).loop_kind.as_deref(), Some("open"));
     }
 }

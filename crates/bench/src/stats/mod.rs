@@ -3,15 +3,19 @@
 //! * A percentile is said only with [`TAIL_SAMPLES`] samples beyond it.
 //! * Its interval comes from order statistics (the binomial spread of a rank), widened to the spread seen between slices,
 //!   because consecutive round trips are not independent.
+//! * What was lost counts as larger than everything that was seen ([`Censored`]).
 //! * Means and ratios are bootstrapped over slices, never over single samples.
 
 mod bootstrap;
+mod censored;
 mod distribution;
 mod slice;
 mod warmup;
 
 pub(crate) use bootstrap::{Estimate, mean_of_logs, median};
+pub(crate) use censored::Censored;
 pub(crate) use distribution::Accumulator;
+use distribution::QUANTILES;
 pub(crate) use slice::Slice;
 pub(crate) use warmup::Warmup;
 

@@ -1,7 +1,7 @@
 //! The flags of `sidestep bench`, and those that all measuring commands share: place and output.
 
 use super::tune_run::Under;
-use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target, duration};
+use crate::values::{Cpus, FixLoadList, LoadList, LoadRates, Named, PathList, RateList, Target, duration};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
 use sidestep_lab::MTU_USUAL;
@@ -138,20 +138,39 @@ pub(crate) enum CastKind {
     Multicast,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArrivalKind {
+    /// All the same
+    Constant,
+    /// Random, as of many independent senders
+    Poisson,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Rr {
     /// Transports; the paths uds, shm and floor have their own
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all`
-    #[arg(long, default_value = "all", value_name = "LIST")]
-    pub(crate) paths: PathList,
+    /// Paths, separated by commas, or `all` [default: all; with --rate kernel-default,kernel-pinned,kernel-epoll,kernel-spin,
+    /// uring-spin,xdp]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) paths: Option<PathList>,
     /// Message sizes in bytes
     #[arg(long, value_delimiter = ',', default_value = "64", value_name = "BYTES")]
     pub(crate) size: Vec<u32>,
-    /// Time for each path at each size
+    /// Time for each path at each size, and at each rate
     #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
+    /// Send so many messages a second, whatever the answers do (an open loop): a list (10k,50k), FROM:TO:STEP, or `auto` to search the
+    /// knee of each path. Without it a message is sent after the answer to the one before it
+    #[arg(long, value_name = "RATES", conflicts_with_all = ["ladder", "pin_irq"])]
+    pub(crate) rate: Option<LoadRates>,
+    /// Spacing of the messages of --rate
+    #[arg(long, value_enum, default_value_t = ArrivalKind::Constant, requires = "rate")]
+    pub(crate) arrival: ArrivalKind,
+    /// Seed of --arrival poisson
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
+    pub(crate) seed: u64,
     /// Measure five set-ups, from untuned to polling, instead of paths
     #[arg(long, conflicts_with = "paths")]
     pub(crate) ladder: bool,

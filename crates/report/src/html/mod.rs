@@ -47,6 +47,7 @@ fn body(document: &Document, palette: &Palette) -> String {
     body += &context::published(document, palette);
     body += &measured::streaming(document, palette);
     body += &measured::by_size(document, palette);
+    body += &measured::by_load(document, palette);
     body += &measured::by_rate(document, palette);
     body += &context::compared(document, palette);
     body += &context::missing(document, palette);
@@ -183,7 +184,18 @@ mod tests {
     #[test]
     fn a_section_without_data_is_absent() {
         let html = render(&Document::default());
-        for id in ["distributions-1", "sizes", "rates", "ratios", "missing", "paths", "notes", "repeat", "ladder"] {
+        for id in [
+            "distributions-1",
+            "sizes",
+            "open-loop",
+            "rates",
+            "ratios",
+            "missing",
+            "paths",
+            "notes",
+            "repeat",
+            "ladder",
+        ] {
             assert!(!html.contains(&format!("<section id=\"{id}\"")), "{id}");
         }
         assert!(!html.contains("<figure>"));

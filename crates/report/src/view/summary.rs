@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::path::{Waiting, is_floor, waiting};
 use super::{
-    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss,
+    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss, open_loop,
     streams as view_streams, sweep, words,
 };
 use crate::number;
@@ -38,6 +38,7 @@ pub(crate) fn summary(document: &Document) -> Summary {
     }
     found.extend(streams(document));
     found.extend(sizes(document));
+    found.extend(open_loop::sentences(document));
     found.extend(rates(document));
     found.extend(noise_floors(document));
     Summary { measured: measured(document), found, careful: careful(document) }
@@ -64,7 +65,7 @@ fn measured(document: &Document) -> String {
     if streams > 0 {
         parts.push(format!("{} ({})", lower_first(words::STREAMS), words::counted(streams, "row", "rows")));
     }
-    for scenario in ["sizes", "rates"] {
+    for scenario in ["sizes", "open-loop", "rates"] {
         let curves = by_curve(&sweep(document, scenario)).len();
         if curves > 0 {
             let curves = words::counted(curves, "curve", "curves");
