@@ -27,7 +27,7 @@ pub(super) struct InFlight {
     slots: Vec<Slot>,
     /// The number of the next message.
     next: u64,
-    /// The number of the first message that counts.
+    /// The number of the first message that counts; none does before [`InFlight::begin`].
     counted_from: u64,
     /// The highest number answered, and one.
     answered_up_to: u64,
@@ -47,7 +47,7 @@ impl InFlight {
         Self {
             slots: vec![Slot::default(); SLOTS],
             next: 0,
-            counted_from: 0,
+            counted_from: u64::MAX,
             answered_up_to: 0,
             waiting: 0,
             answered: 0,
@@ -71,7 +71,7 @@ impl InFlight {
 
     /// Messages that count and were sent.
     pub(super) fn sent(&self) -> u64 {
-        self.next - self.counted_from
+        self.next.saturating_sub(self.counted_from)
     }
 
     /// Counts from the next message on.
@@ -121,9 +121,16 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::HashSet;
 
+    /// Everything counts.
+    fn begun() -> InFlight {
+        let mut flight = InFlight::new();
+        flight.begin();
+        flight
+    }
+
     #[test]
     fn response_counts_from_due_and_service_from_departure() {
-        let mut flight = InFlight::new();
+        let mut flight = begun();
         flight.send(100, 130);
         flight.send(200, 210);
         assert_eq!(flight.answer(0, 150), Answer::Expected { response: 50, service: 20, is_counted: true });
@@ -134,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_a_peer_makes_up_is_counted_and_is_no_sample() {
-        let mut flight = InFlight::new();
+        let mut flight = begun();
         (0..4).for_each(|time| flight.send(time, time));
         assert!(matches!(flight.answer(2, 9), Answer::Expected { .. }));
         assert!(matches!(flight.answer(0, 9), Answer::Expected { .. }));
@@ -148,6 +155,11 @@ mod tests {
     fn messages_sent_while_settling_do_not_count() {
         let mut flight = InFlight::new();
         (0..3).for_each(|time| flight.send(time, time));
+        assert!(
+            matches!(flight.answer(0, 6), Answer::Expected { is_counted: false, .. }),
+            "answered before the counting begins"
+        );
+        assert_eq!((flight.sent(), flight.answered), (0, 0));
         flight.begin();
         flight.send(5, 5);
         assert!(matches!(flight.answer(1, 6), Answer::Expected { is_counted: false, .. }));
@@ -157,7 +169,7 @@ mod tests {
 
     #[test]
     fn more_than_there_is_room_for_are_lost_not_mistaken() {
-        let mut flight = InFlight::new();
+        let mut flight = begun();
         (0..SLOTS as u64 + 2).for_each(|time| flight.send(time, time));
         assert_eq!(flight.answer(1, 9), Answer::Unknown, "its place has been taken");
         assert!(matches!(flight.answer(2, 9), Answer::Expected { .. }));
@@ -167,7 +179,7 @@ mod tests {
     proptest! {
         #[test]
         fn agrees_with_a_set(numbers in prop::collection::vec(0_u64..60, 0..200), sent in 0_u64..50) {
-            let mut flight = InFlight::new();
+            let mut flight = begun();
             (0..sent).for_each(|time| flight.send(time, time));
             let mut seen = HashSet::new();
             let (mut duplicates, mut unknown) = (0, 0);

@@ -330,3 +330,153 @@ impl<'a> Sender<'a> {
 fn stopped(why: impl std::fmt::Display) -> Problem {
     Problem::failed("the peer stopped answering", why).next("see what the peer printed, and whether its host is up")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Work;
+    use super::*;
+    use crate::path::Path;
+    use crate::transport::Transport;
+    use sidestep_sys::clock::Choice;
+    use std::collections::VecDeque;
+    use std::io::{self, ErrorKind};
+
+    const SIZE: u32 = 16;
+    const RATE: f64 = 20_000.0;
+    const SETTLE: Duration = Duration::from_millis(1);
+    const DURATION: Duration = Duration::from_millis(20);
+    /// Messages due in the time that counts.
+    const DUE: u64 = 400;
+
+    /// What the other end makes of a message.
+    type Peer = fn(&[u8], &mut VecDeque<Vec<u8>>);
+
+    /// A transport to a peer that does what it likes.
+    struct Fake {
+        peer: Peer,
+        /// Bytes that one call takes or gives.
+        most: usize,
+        sent: Vec<u8>,
+        answers: VecDeque<Vec<u8>>,
+    }
+
+    impl Link for Fake {
+        fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.most);
+            if taken == 0 {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            self.sent.extend(&bytes[..taken]);
+            if self.sent.len() >= SIZE as usize {
+                let message: Vec<u8> = self.sent.drain(..SIZE as usize).collect();
+                (self.peer)(&message, &mut self.answers);
+            }
+            Ok(taken)
+        }
+
+        fn receive(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Some(mut answer) = self.answers.pop_front() else { return Err(ErrorKind::WouldBlock.into()) };
+            let count = answer.len().min(self.most).min(buffer.len());
+            buffer[..count].copy_from_slice(&answer[..count]);
+            if answer.len() > count && self.most < SIZE as usize {
+                self.answers.push_front(answer.split_off(count));
+            }
+            Ok(count)
+        }
+    }
+
+    fn slice(transport: Transport, most: usize, peer: Peer) -> Result<OpenSlice, Problem> {
+        let clock = Clock::calibrate(Choice::Monotonic);
+        let path = Path::named("kernel-spin").expect("a path");
+        let target = Target { work: Work::OpenLoop, transport, path, size: SIZE };
+        let load = Load { rate: RATE, arrival: Arrival::Constant, slice: 0 };
+        let link = Fake { peer, most, sent: Vec::new(), answers: VecDeque::new() };
+        let mut sender = Sender::new(Box::new(link), &clock, target, load);
+        sender.run(SETTLE, DURATION)?;
+        Ok(sender.slice())
+    }
+
+    fn whole(transport: Transport, peer: Peer) -> OpenSlice {
+        slice(transport, usize::MAX, peer).expect("whatever it sends is counted")
+    }
+
+    /// Every message that was due is accounted for, however slow this machine is.
+    fn check_balance(slice: &OpenSlice) {
+        let due = slice.sent + slice.unsent;
+        assert!((DUE - 2..=DUE + 22).contains(&due), "{due}");
+        assert!(slice.answered <= slice.sent && slice.late <= slice.sent);
+        assert_eq!((slice.response.len(), slice.service.len()), (slice.answered, slice.answered));
+        assert_eq!(slice.lateness.len(), slice.sent);
+    }
+
+    #[test]
+    fn every_message_is_answered_or_missing() {
+        for transport in [Transport::Udp, Transport::Tcp] {
+            let answered = whole(transport, |message, answers| answers.push_back(message.to_vec()));
+            check_balance(&answered);
+            assert_eq!((answered.answered, answered.unknown), (answered.sent, 0));
+            assert!(answered.response.is_empty() || answered.elapsed_s >= DURATION.as_secs_f64() * 0.9);
+            let silent = whole(transport, |_, _| {});
+            check_balance(&silent);
+            assert_eq!(silent.answered, 0);
+        }
+    }
+
+    #[test]
+    fn a_stream_comes_and_goes_in_pieces() {
+        let pieces = slice(Transport::Tcp, 5, |message, answers| answers.push_back(message.to_vec()));
+        let pieces = pieces.expect("pieces are put together");
+        check_balance(&pieces);
+        assert_eq!((pieces.answered, pieces.unknown), (pieces.sent, 0));
+    }
+
+    #[test]
+    fn what_cannot_leave_is_counted_and_does_not_stop_the_schedule() {
+        let deaf = slice(Transport::Tcp, 0, |_, _| {}).expect("the slice ends");
+        check_balance(&deaf);
+        assert_eq!((deaf.sent, deaf.answered), (0, 0));
+    }
+
+    #[test]
+    fn a_hostile_peer_is_counted_and_gives_no_sample_that_was_not_sent() {
+        let twice = whole(Transport::Udp, |message, answers| answers.extend([message.to_vec(), message.to_vec()]));
+        check_balance(&twice);
+        assert!(twice.sent == 0 || twice.duplicates > 0);
+        let of_the_future = whole(Transport::Udp, |message, answers| {
+            let mut answer = message.to_vec();
+            answer[..8].copy_from_slice(&(u64::MAX >> 1).to_le_bytes());
+            answers.push_back(answer);
+        });
+        check_balance(&of_the_future);
+        assert!(of_the_future.answered == 0 && (of_the_future.sent == 0 || of_the_future.unknown > 0));
+        let backwards = whole(Transport::Udp, |message, answers| answers.push_front(message.to_vec()));
+        check_balance(&backwards);
+        assert_eq!(backwards.unknown, 0);
+        let of_wrong_sizes: [Peer; 5] = [
+            |_, answers| answers.push_back(Vec::new()),
+            |message, answers| answers.push_back(message[..3].to_vec()),
+            |message, answers| answers.push_back(message[..15].to_vec()),
+            |message, answers| answers.push_back([message, &[1]].concat()),
+            |message, answers| answers.push_back(message.repeat(7)),
+        ];
+        for peer in of_wrong_sizes {
+            let found = whole(Transport::Udp, peer);
+            check_balance(&found);
+            assert_eq!(found.answered, 0, "no answer has another size");
+            assert!(found.sent == 0 || found.unknown > 0);
+        }
+        let last =
+            whole(Transport::Tcp, |message, answers| answers.push_back([&message[..7], &[0xff; 9][..]].concat()));
+        check_balance(&last);
+        assert_eq!(last.answered, 0, "an answer does not end a slice");
+    }
+
+    #[test]
+    fn a_stream_that_ends_is_an_error() {
+        let ended = slice(Transport::Tcp, usize::MAX, |_, answers| answers.push_back(Vec::new()));
+        // On a machine so slow that nothing was sent nothing ends.
+        assert!(
+            ended.map_or_else(|problem| problem.brief().contains("closed the connection"), |slice| slice.sent == 0)
+        );
+    }
+}

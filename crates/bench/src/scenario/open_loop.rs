@@ -9,7 +9,6 @@ use crate::measure::{Arrival, Bench, OpenLoad, OpenSlice, Target, Work, noise};
 use crate::path::{Medium, Path};
 use crate::stats::{Accumulator, Censored};
 use crate::transport::Transport;
-use sidestep_report::knee::lost_share;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
 use sidestep_sys::Problem;
 use std::collections::HashSet;
@@ -21,9 +20,6 @@ const ROUNDS_MIN: u32 = 6;
 const SLICE_MAX: Duration = Duration::from_secs(1);
 /// Time to open, settle, drain and close a slice, for the estimate.
 const SLICE_OVERHEAD_MS: u64 = 60;
-/// What the rows of every path have to say.
-const NOTE: &str = "the measuring end spins, whatever the path: it keeps the schedule, and sees an answer without being woken. How a                     receive waits is the peer's part";
-
 /// The parameters of the open loops.
 #[derive(Clone, Debug)]
 pub struct OpenLoops {
@@ -45,7 +41,8 @@ pub struct OpenLoops {
 struct Curve {
     target: Target,
     climb: Climb,
-    notes: Vec<String>,
+    /// A note on its messages, for the report.
+    note: Option<String>,
 }
 
 /// Measures the curves, all at their next rate in the same rounds.
@@ -96,10 +93,8 @@ fn curves(bench: &Bench, loops: &OpenLoops, unavailable: &mut Vec<Unavailable>) 
                 match refusal(bench, target) {
                     Some(reason) => unavailable.push(missing(target, reason)),
                     None => {
-                        let notes =
-                            std::iter::once(NOTE.to_owned()).chain(fit::fragments(bench.ends(), transport, size));
                         let climb = Climb::new(loops.rates.clone());
-                        curves.push(Curve { target, climb, notes: notes.collect() });
+                        curves.push(Curve { target, climb, note: fit::fragments(bench.ends(), transport, size) });
                     }
                 }
             }
@@ -230,7 +225,7 @@ impl Tally {
             Arrival::Constant => ("constant", None),
             Arrival::Poisson { seed } => ("poisson", Some(seed)),
         };
-        let mut row = Row {
+        Some(Row {
             scenario: "open-loop".into(),
             transport: transport.name().into(),
             path: path.name.into(),
@@ -245,7 +240,7 @@ impl Tally {
             blocks: self.response.blocks(),
             noise: self.noise,
             cpu: self.cpu.row(),
-            notes: curve.notes.iter().cloned().chain(self.note).collect(),
+            notes: curve.note.iter().cloned().chain(self.note).collect(),
             rate: Some(RateDetail {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: 1,
@@ -256,10 +251,7 @@ impl Tally {
                 ..self.detail
             }),
             ..Row::default()
-        };
-        debug_assert!((0.0..=1.0).contains(&lost_share(&row)));
-        row.notes.dedup();
-        Some(row)
+        })
     }
 }
 
@@ -289,7 +281,7 @@ mod tests {
         };
         let path = Path::named("kernel-spin").expect("a path");
         let target = Target { work: Work::OpenLoop, transport: Transport::Udp, path, size: 64 };
-        let curve = Curve { target, climb: Climb::new(Offered::Auto), notes: vec!["a".into()] };
+        let curve = Curve { target, climb: Climb::new(Offered::Auto), note: None };
         let mut tally = Tally::default();
         assert!(Tally::default().row(&loops, 1e4, &curve).is_none(), "nothing was measured");
         for _ in 0..2 {

@@ -29,12 +29,12 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
         numbers("lost %", 0),
         numbers("late %", 2),
         numbers("n", 8),
-        numbers(head("p50 response"), 0),
-        numbers(head("p90 response"), 6),
-        numbers(head("p99 response"), 0),
-        numbers(head("p99.9 response"), 5),
-        numbers(head("p50 service"), 3),
-        numbers(head("p99 service"), 1),
+        numbers(head("p50 due"), 0),
+        numbers(head("p90 due"), 6),
+        numbers(head("p99 due"), 0),
+        numbers(head("p99.9 due"), 5),
+        numbers(head("p50 sent"), 3),
+        numbers(head("p99 sent"), 1),
         numbers(head("p99 late"), 4),
     ];
     let mut notes = notes(rows);
@@ -79,9 +79,14 @@ fn notes(rows: &[&Row]) -> Vec<String> {
     let mut notes = withheld::notes(rows, &shown);
     notes.extend(latency::missing_among(rows, &shown));
     notes.push(
-        "open loop: a message leaves when it is due, whatever has become of those before it. response: from when it was due to its \
-         answer; service: from when it left; late: left more than 10 \u{b5}s after it was due; lost: not answered, or not able to \
-         leave, by the end of its slice"
+        "open loop: a message leaves when it is due, whatever has become of those before it. due: response time, from when a message \
+         was due to its answer; sent: service time, from when it left; late: left more than 10 \u{b5}s after it was due; lost: not \
+         answered, or not able to leave, by the end of its slice"
+            .into(),
+    );
+    notes.push(
+        "the measuring end spins, whatever the path: it keeps the schedule, and sees an answer without being woken. How a receive waits \
+         is the peer's part"
             .into(),
     );
     notes.push(open_loop::rule());
@@ -140,7 +145,7 @@ mod tests {
         let rows = [row(1e4, 1e4, 0), row(2e4, 2e4, 0), row(4e4, 3e4, 5_000)];
         let table = table(&rows.iter().collect::<Vec<_>>());
         let heads: Vec<_> = table.columns.iter().map(|column| column.head.as_str()).collect();
-        assert!(heads.contains(&"p99 response \u{b5}s") && heads.contains(&"p99 service \u{b5}s"), "{heads:?}");
+        assert!(heads.contains(&"p99 due \u{b5}s") && heads.contains(&"p99 sent \u{b5}s"), "{heads:?}");
         let knees: Vec<bool> = table
             .lines
             .iter()
