@@ -38,6 +38,10 @@ fn rates_out_of_range() {
         refuses(&["bench", "rates", "--place", "loopback", &rates], 2, &["messages per second", "next: give --rates"]);
     }
     refuses(&["bench", "rates", "--rates", "fast"], 2, &["\"fast\" is not a rate"]);
+    refuses(&rr(&["--rate", "0"]), 2, &["messages per second", "next: give --rate within it"]);
+    refuses(&rr(&["--rate", "fast"]), 2, &["\"fast\" is not a rate", "or `auto`"]);
+    refuses(&rr(&["--rate", "1k", "--ladder"]), 2, &["--rate", "--ladder"]);
+    refuses(&rr(&["--arrival", "poisson"]), 2, &["--rate"]);
     refuses(&["bench", "rates", "--reflect-every", "0"], 2, &["--reflect-every"]);
     for batch in ["0", "1025", "many"] {
         refuses(&["bench", "rates", "--batch", batch], 2, &["--batch"]);
