@@ -373,7 +373,7 @@ pub struct RateDetail {
     /// Of `open-loop`: messages that left more than 10 us after they were due.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub late: u64,
-    /// Of `open-loop`: messages that were due and could not leave before their slice was over; they are among those lost.
+    /// Of `open-loop`: messages that were due and could not leave until 200 ms after their slice; they are among those lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unsent: u64,
     /// Of `open-loop`: answers to no message that was sent.

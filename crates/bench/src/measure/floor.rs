@@ -5,7 +5,7 @@ use crate::cpu_time::{Spent, SpentSince};
 use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// Round trips before counting begins.
@@ -28,9 +28,16 @@ pub(super) fn bounce(
     let line = Line(AtomicU64::new(0));
     std::thread::scope(|scope| {
         let (tell, told) = sync_channel(1);
-        let peer = scope.spawn(|| answer(&line, peer_cpu, tell));
+        let line = &line;
+        let peer = scope.spawn(move || {
+            cpu::restrict(&[peer_cpu])?;
+            // Whoever could not be pinned drops `tell` without a word.
+            let _ = tell.send(());
+            answer(line);
+            Ok(())
+        });
         // The thread begins on the CPU of this one. It is waited for asleep: under SCHED_FIFO a loop would keep it from it for ever.
-        let measured = told.recv().ok().map(|()| measure(&line, clock, duration, samples));
+        let measured = told.recv().ok().map(|()| measure(line, clock, duration, samples));
         line.0.store(STOP, Ordering::Release);
         let answered =
             peer.join().unwrap_or_else(|_| Err(Problem::failed("cannot bounce a cache line", "a thread died")));
@@ -67,13 +74,11 @@ fn measure(line: &Line, clock: &Clock, duration: Duration, samples: &mut Vec<u64
     (settling, spent.on(samples.len() as u64))
 }
 
-/// Tells that it runs on `cpu`, and answers; one that cannot be pinned drops `tell`.
-fn answer(line: &Line, cpu: u32, tell: SyncSender<()>) -> Result<(), Problem> {
-    cpu::restrict(&[cpu])?;
-    let _ = tell.send(());
+/// Answers until it is told to stop.
+fn answer(line: &Line) {
     loop {
         match line.0.load(Ordering::Acquire) {
-            STOP => return Ok(()),
+            STOP => return,
             number if number % 2 == 1 => line.0.store(number + 1, Ordering::Release),
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! One slice of an open loop: messages leave when they are due, whatever has become of those before them, and all are answered.
 //!
 //! Response time counts from when a message was due, service time from when it left. A message that is not answered, or that could
-//! not leave before the slice was over, is missing in both, and is counted.
+//! not leave soon after the slice was over, is missing in both, and is counted.
 
 use super::in_flight::{Answer, InFlight};
 use super::schedule::{Arrival, Schedule};
@@ -18,7 +18,8 @@ use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
 use std::time::Duration;
 
-/// The longest wait for answers after the last message was due: far above the latency of any path that keeps up.
+/// The time after a slice in which messages that were due in it may still leave, and the longest wait for answers after that: far above
+/// the latency of any path that keeps up. A stall at the end of a slice is then a long response, and no loss.
 const GRACE: Duration = Duration::from_millis(200);
 /// The longest wait for a stream's end, with answers that nobody waits for.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -51,7 +52,7 @@ pub(crate) struct OpenSlice {
     pub(crate) sent: u64,
     /// Messages that were answered.
     pub(crate) answered: u64,
-    /// Messages that were due and could not leave before the slice was over.
+    /// Messages that were due and could not leave until [`GRACE`] after the slice.
     pub(crate) unsent: u64,
     /// Messages that left later than [`LATE`].
     pub(crate) late: u64,
@@ -180,7 +181,8 @@ impl<'a> Sender<'a> {
         let mut schedule = Schedule::new(self.load.arrival, interval, self.load.slice);
         let start = self.clock.stop();
         let mut since = None;
-        while schedule.due() < length && self.clock.stop() - start < length && self.response.len() < SAMPLES_MAX {
+        let last = length + self.clock.ticks(GRACE);
+        while schedule.due() < length && self.clock.stop() - start < last && self.response.len() < SAMPLES_MAX {
             if since.is_none() && schedule.due() >= begin {
                 self.flight.begin();
                 since = Some(SpentSince::now());
@@ -227,10 +229,10 @@ impl<'a> Sender<'a> {
             }
         }
         // What the flush cannot send now leaves with the next one.
-        if let Err(error) = link.flush() {
-            if !is_retry(&error) {
-                return Err(stopped(error));
-            }
+        if let Err(error) = link.flush()
+            && !is_retry(&error)
+        {
+            return Err(stopped(error));
         }
         self.written = 0;
         self.lateness.push(self.left.saturating_sub(due));

@@ -80,8 +80,8 @@ fn notes(rows: &[&Row]) -> Vec<String> {
     notes.extend(latency::missing_among(rows, &shown));
     notes.push(
         "open loop: a message leaves when it is due, whatever has become of those before it. due: response time, from when a message \
-         was due to its answer; sent: service time, from when it left; late: left more than 10 \u{b5}s after it was due; lost: not \
-         answered, or not able to leave, by the end of its slice"
+         was due to its answer; sent: service time, from when it left; late: left more than 10 \u{b5}s after it was due; lost: no \
+         answer, or not able to leave, until 200 ms after its slice"
             .into(),
     );
     notes.push(
