@@ -2,6 +2,7 @@
 
 mod support;
 
+use serde_json::Value;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{Finished, finish, is_root, my_turn, send_signal, sidestep};
@@ -69,4 +70,37 @@ fn the_signal_that_ends_a_run_is_named() {
         assert_eq!(finished.code, 130, "{}", finished.stderr);
         assert!(finished.stderr.contains(&format!("stopped: {name}")), "{}", finished.stderr);
     }
+}
+
+#[test]
+fn a_demo_that_is_stopped_early_has_something_of_every_path() {
+    let _turn = my_turn();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let out = folder.path().to_str().expect("UTF-8");
+    let stopped = |wait_s| {
+        let demo = sidestep(&["demo", "--place", "loopback", "--out", out]).spawn().expect("the binary is built");
+        std::thread::sleep(Duration::from_secs(wait_s));
+        send_signal(demo.id(), "TERM");
+        finish(demo)
+    };
+    let read = || -> Value {
+        serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap_or_default())
+            .unwrap_or_default()
+    };
+    let paths = ["kernel-default", "kernel-pinned", "kernel-spin", "uring-spin", "uds", "shm", "floor"];
+    // How long the first pass takes depends on who else runs.
+    let all = [12, 24, 45].into_iter().map(stopped).find_map(|finished| {
+        let document = read();
+        let rows = document["results"].as_array()?;
+        let has = |path: &&str| rows.iter().any(|row| row["path"] == **path) || !is_possible(&document, path);
+        paths.iter().all(has).then_some((finished, document))
+    });
+    let (finished, document) = all.expect("a first pass of every path");
+    assert_eq!((finished.code, &document["interrupted"]), (130, &Value::Bool(true)), "{}", finished.stderr);
+    assert!(finished.stderr.contains("stopped: SIGTERM"), "{}", finished.stderr);
+    assert!(folder.path().join("report.html").exists());
+}
+
+fn is_possible(document: &Value, path: &str) -> bool {
+    document["unavailable"].as_array().is_none_or(|missing| missing.iter().all(|one| one["path"] != path))
 }
