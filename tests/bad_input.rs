@@ -38,6 +38,10 @@ fn rates_out_of_range() {
         refuses(&["bench", "rates", "--place", "loopback", &rates], 2, &["messages per second", "next: give --rates"]);
     }
     refuses(&["bench", "rates", "--rates", "fast"], 2, &["\"fast\" is not a rate"]);
+    refuses(&rr(&["--rate", "0"]), 2, &["messages per second", "next: give --rate within it"]);
+    refuses(&rr(&["--rate", "fast"]), 2, &["\"fast\" is not a rate", "or `auto`"]);
+    refuses(&rr(&["--rate", "1k", "--ladder"]), 2, &["--rate", "--ladder"]);
+    refuses(&rr(&["--arrival", "poisson"]), 2, &["--rate"]);
     refuses(&["bench", "rates", "--reflect-every", "0"], 2, &["--reflect-every"]);
     for batch in ["0", "1025", "many"] {
         refuses(&["bench", "rates", "--batch", batch], 2, &["--batch"]);
@@ -52,6 +56,7 @@ fn durations_out_of_range() {
     refuses(&rr(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "2h"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "soon"]), 2, &["--duration"]);
+    refuses(&rr(&["--duration", "5"]), 2, &["--duration", "it has no unit: write 5s"]);
     refuses(&rr(&["--service-time", "1s"]), 2, &["the limit is 10ms"]);
 }
 
@@ -143,9 +148,11 @@ fn a_peer_that_refuses_or_cannot_be_reached() {
 fn outputs_that_cannot_be_written_are_found_before_the_run() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let missing = folder.path().join("missing/a.json");
-    refuses(&rr(&["--json", missing.to_str().expect("UTF-8")]), 1, &["cannot write", "missing/a.json"]);
+    let make = format!("mkdir -p {}", folder.path().join("missing").display());
+    refuses(&rr(&["--json", missing.to_str().expect("UTF-8")]), 1, &["cannot write", "missing/a.json", &make]);
     refuses(&rr(&["--html", folder.path().to_str().expect("UTF-8")]), 1, &["cannot write"]);
     refuses(&["demo", "--out", "/proc/nowhere"], 1, &["/proc/nowhere"]);
+    refuses(&["demo", "--out", "/dev/null/here"], 1, &["/dev/null/here", "a part of its path is a file"]);
     assert_eq!(fs::read_dir(folder.path()).expect("it exists").count(), 0, "nothing is left behind");
 }
 

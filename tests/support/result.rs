@@ -30,12 +30,15 @@ pub(crate) fn check_schema(document: &Value) {
 /// What holds for every row.
 pub(crate) fn check_row(row: &Value) {
     assert_eq!(row["unit"], "ns");
-    let (min, mean, max) = (number(row, "min"), number(row, "mean"), number(row, "max"));
+    let (min, max) = (number(row, "min"), number(row, "max"));
+    // Of an open loop what is missing is longer than what was seen: then the mean is not known, nor some percentiles.
+    let is_whole = row["loop"] != "open" || !row["mean"].is_null();
+    let mean = if is_whole { number(row, "mean") } else { min };
     assert!(0.0 < min && min <= mean && mean <= max, "{row}");
     let percentiles = ["p50", "p90", "p99", "p99_9", "p99_99"].map(|key| row[key].as_f64());
     let needed = [200.0, 1e3, 1e4, 1e5, 1e6];
     for (percentile, needed) in percentiles.iter().zip(needed) {
-        assert_eq!(percentile.is_some(), number(row, "n") >= needed, "{row}");
+        assert!(!is_whole || percentile.is_some() == (number(row, "n") >= needed), "{row}");
     }
     assert!(percentiles.iter().flatten().is_sorted(), "{row}");
     assert!(row["histogram"].as_str().is_some_and(|text| !text.is_empty()));
@@ -47,7 +50,9 @@ pub(crate) fn check_row(row: &Value) {
         assert_eq!(cpu["peer_per_message_ns"].is_null(), row["path"] == "floor", "{row}");
     }
     let blocks = row["blocks"].as_array().expect("blocks is a list");
-    assert_eq!(blocks.iter().map(|block| number(block, "n")).sum::<f64>(), number(row, "n"));
+    if is_whole || !blocks.is_empty() {
+        assert_eq!(blocks.iter().map(|block| number(block, "n")).sum::<f64>(), number(row, "n"));
+    }
 }
 
 /// On a machine that is busy with other things a slice may have too few round trips for its median to count.

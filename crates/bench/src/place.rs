@@ -5,7 +5,7 @@ use crate::path::Path;
 use crate::peer::{Allowed, Control, Origin, run};
 use sidestep_lab::{Host, Lab, Side};
 use sidestep_report::schema::Host as HostFacts;
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, interface};
 use socket2::{Domain, Socket, Type};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -133,6 +133,7 @@ impl Place {
         match self {
             Self::Lab(lab) => lab_ends(lab, ipv6, program, cpu),
             Self::Loopback => {
+                interface::check_loopback()?;
                 let address = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
                 local_ends("loopback", "lo".into(), (address, address), program, cpu, None)
             }
@@ -201,7 +202,7 @@ fn remote_ends(address: SocketAddr) -> Result<Ends, Problem> {
         Problem::failed(format!("lost the peer at {address}"), "it closed the connection")
             .next("see what the peer printed, and whether its host is up")
     })?;
-    let interface = sidestep_sys::interface::of_address(client).unwrap_or_default();
+    let interface = interface::of_address(client).unwrap_or_default();
     Ends::meet(control, (client, server), "remote", interface, None)
 }
 

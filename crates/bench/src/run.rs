@@ -7,7 +7,8 @@ use crate::message;
 use crate::path::{Medium, Path};
 use crate::place::{PeerProgram, Place};
 use crate::scenario::{
-    Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
+    Arm, Budget, Findings, Interleave, IrqPins, Means, Offered, OpenLoops, Pace, Progress, Rates, arms, first_isolated,
+    ladder, open_loops, sweep,
 };
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
@@ -26,12 +27,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The longest measurement of an arm.
 const DURATION_MAX: Duration = Duration::from_secs(3600);
 /// The highest rate: beyond it a schedule in clock ticks has no meaning.
 const RATE_MAX: f64 = 100e6;
+
+/// Rungs of the ladder.
+const RUNGS: usize = 5;
 
 /// The place to measure at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +76,8 @@ pub struct Setting {
     pub server_cpu: Option<u32>,
     /// Work of the peer before each answer.
     pub service_time: Duration,
+    /// The time that a run takes at most, as far as every arm gets two rounds in it; none: what its scenarios say.
+    pub within: Option<Duration>,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// The command that repeats the run.
@@ -94,6 +100,8 @@ pub enum Scenario {
         /// Set if the interface's interrupts may be moved (and are moved back).
         pin_irq: bool,
     },
+    /// Request and response at rates, whatever the answers do.
+    OpenLoop(OpenLoops),
     /// Messages upstream at rising rates.
     Rates(Rates),
     /// TCP throughput in each direction.
@@ -129,7 +137,8 @@ pub fn run(setting: &Setting, scenarios: &[Scenario], progress: &mut dyn Progres
     scenarios.iter().try_for_each(Scenario::check_congestion)?;
     let needs_pair = scenarios.iter().any(|scenario| scenario.paths().iter().any(|path| path.frame_by_frame));
     let setting = &Setting { frames_pair: setting.frames_pair || needs_pair, ..setting.clone() };
-    between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, progress))
+    let end = setting.within.map(|within| Instant::now() + within);
+    between_two_ends(setting, progress, |bench, progress| measure_all(bench, scenarios, end, progress))
 }
 
 /// Sets up two ends and the surroundings of a run, and runs `what` between them.
@@ -181,9 +190,16 @@ fn measure(
     Ok(around.end(setting.command.clone(), setup(&bench), peer, findings, paths))
 }
 
-fn measure_all(bench: &mut Bench, scenarios: &[Scenario], progress: &mut dyn Progress) -> Findings {
+fn measure_all(
+    bench: &mut Bench,
+    scenarios: &[Scenario],
+    end: Option<Instant>,
+    progress: &mut dyn Progress,
+) -> Findings {
     let mut all = Findings::default();
-    for scenario in scenarios {
+    let planned: Vec<Duration> = scenarios.iter().map(Scenario::planned).collect();
+    for (index, scenario) in scenarios.iter().enumerate() {
+        bench.budget = Budget::share(Instant::now(), end, &planned[index..]);
         all.append(scenario.measure(bench, progress));
         if all.problem.is_some() {
             break;
@@ -205,11 +221,38 @@ impl Scenario {
                 message::check_size(*size, transport.size_max())?;
                 check_duration(*duration)
             }
+            Self::OpenLoop(loops) => {
+                let limit = loops.transports.iter().map(|transport| transport.size_max()).min().unwrap_or(u32::MAX);
+                loops.sizes.iter().try_for_each(|size| message::check_size(*size, limit))?;
+                if let Offered::Listed(rates) = &loops.rates {
+                    rates.iter().try_for_each(|rate| check_rate("--rate", *rate, 1))?;
+                }
+                check_duration(loops.duration)
+            }
             Self::Rates(rates) => {
                 message::check_size(rates.size, Transport::Udp.size_max())?;
-                rates.rates.iter().try_for_each(|rate| check_rate(*rate, rates.batch))?;
+                rates.rates.iter().try_for_each(|rate| check_rate("--rates", *rate, rates.batch))?;
                 check_duration(rates.duration)
             }
+        }
+    }
+
+    /// The time of its slices, by which scenarios share the time of a run.
+    fn planned(&self) -> Duration {
+        let times = |count: usize, each: Duration| each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        match self {
+            Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => {
+                times(trips.transports.len() * trips.paths.len() * trips.sizes.len(), trips.duration)
+            }
+            Self::Ladder { duration, .. } => times(RUNGS, *duration),
+            Self::OpenLoop(loops) => {
+                let rates = match &loops.rates {
+                    Offered::Listed(rates) => rates.len(),
+                    Offered::Auto => 1,
+                };
+                times(loops.transports.len() * loops.paths.len() * loops.sizes.len() * rates, loops.duration)
+            }
+            Self::Rates(rates) => times(rates.transports.len() * rates.paths.len() * rates.rates.len(), rates.duration),
         }
     }
 
@@ -225,6 +268,7 @@ impl Scenario {
     fn paths(&self) -> &[&'static Path] {
         match self {
             Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => &trips.paths,
+            Self::OpenLoop(loops) => &loops.paths,
             Self::Rates(rates) => &rates.paths,
             Self::Ladder { .. } => &[],
         }
@@ -259,6 +303,7 @@ impl Scenario {
                     Err(problem) => Findings { problem: Some(problem), ..Findings::default() },
                 }
             }
+            Self::OpenLoop(loops) => open_loops(bench, loops, progress),
             Self::Rates(rates) => sweep(bench, rates, progress),
             Self::Bulk { streams: trips, congestion } => {
                 bench.congestion = congestion.clone();
@@ -320,7 +365,7 @@ pub(crate) fn check_duration(duration: Duration) -> Result<(), Problem> {
 }
 
 /// At least one batch a second: the peer takes a longer silence for the end.
-fn check_rate(rate: f64, batch: u32) -> Result<(), Problem> {
+fn check_rate(flag: &str, rate: f64, batch: u32) -> Result<(), Problem> {
     if (f64::from(batch)..=RATE_MAX).contains(&rate) {
         return Ok(());
     }
@@ -329,7 +374,7 @@ fn check_rate(rate: f64, batch: u32) -> Result<(), Problem> {
         _ => format!("in batches of {batch} a rate is {batch} to {RATE_MAX:.0}, at least one batch a second"),
     };
     Err(Problem::usage(format!("cannot send {rate} messages per second"), why)
-        .next("give --rates within it, for example 10k,50k,100k"))
+        .next(format!("give {flag} within it, for example 10k,50k,100k")))
 }
 
 /// The CPUs asked for, or two of those allowed that do not share a core, from the end of the list: the first CPUs are

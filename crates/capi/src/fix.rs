@@ -253,7 +253,7 @@ fn send_failure(error: SendError) -> Failure {
             Problem::failed("cannot send", "the session is not logged on").next("wait for FIX_LOGON").into()
         }
         SendError::Full => Failure::Claim(sidestep_ring::ClaimError::Full),
-        SendError::Rejected(why) => Problem::usage("cannot send", format!("{why:?}")).next("check the body").into(),
+        SendError::Rejected(why) => Problem::usage("cannot send", why).next("check the body").into(),
         SendError::Store(problem) => problem.into(),
     }
 }

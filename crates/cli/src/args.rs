@@ -8,7 +8,7 @@ pub(crate) mod tune_run;
 pub(crate) mod tune_subject;
 pub(crate) mod tune_verify;
 
-use crate::values::RunFiles;
+use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use ring::*;
@@ -40,7 +40,7 @@ const AFTER_HELP: &str = "Examples:
 
 With SIDESTEP_VERBOSE=1 the control planes of a measurement report what they attach and detach.
 Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
-6 partly applied, 130 stopped by Ctrl-C.";
+6 partly applied, 130 stopped by Ctrl-C or SIGTERM.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -210,7 +210,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
     /// Time between two samples
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) interval: Duration,
     /// Print one sample as text, and exit
     #[arg(long)]

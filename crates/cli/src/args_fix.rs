@@ -1,5 +1,6 @@
 //! The flags of `sidestep fix`.
 
+use crate::values::duration;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -121,7 +122,7 @@ pub(crate) struct Send {
     #[arg(long, default_value = "10.25", value_name = "PRICE")]
     pub(crate) price: String,
     /// Time to wait for the Logon, and for each answer after the last message
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) wait: Duration,
     /// Begin with sequence number 1 (ResetSeqNumFlag)
     #[arg(long)]

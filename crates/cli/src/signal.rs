@@ -1,10 +1,14 @@
-//! Ctrl-C: the first one ends the run in order, a second one at once.
+//! Signals that end a run: the first one in order, a second one at once.
 
 use sidestep_sys::Problem;
+use sidestep_sys::problem::Kind;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+
+/// The signal that came last; 0 before the first.
+static SEEN: LazyLock<Arc<AtomicUsize>> = LazyLock::new(Arc::default);
 
 /// A flag that SIGINT and SIGTERM set. The second signal ends the process on the spot; what it leaves behind (a lab) is
 /// found and removed by the next run.
@@ -12,6 +16,7 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Problem> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())
+            .and_then(|_| flag::register_usize(signal, SEEN.clone(), signal as usize))
             .and_then(|_| flag::register(signal, stop.clone()))
             .map_err(|error| {
                 Problem::failed("cannot handle Ctrl-C", error)
@@ -19,4 +24,34 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Problem> {
             })?;
     }
     Ok(stop)
+}
+
+/// Names the signal in the problem of a run that one has ended.
+pub(crate) fn named(problem: Problem) -> Problem {
+    match SEEN.load(Ordering::Relaxed) {
+        0 => problem,
+        seen => of(problem, seen as i32),
+    }
+}
+
+fn of(problem: Problem, signal: i32) -> Problem {
+    match (problem.kind(), signal) {
+        (Kind::Interrupted, SIGINT) => Problem::new(Kind::Interrupted, "stopped", "Ctrl-C (SIGINT)"),
+        (Kind::Interrupted, SIGTERM) => Problem::new(Kind::Interrupted, "stopped", "SIGTERM"),
+        _ => return problem,
+    }
+    .next(problem.next_step())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_is_named() {
+        let stopped = || Problem::new(Kind::Interrupted, "stopped", "a signal").next("see the rows");
+        assert_eq!(of(stopped(), SIGTERM).to_string(), "stopped: SIGTERM\n  next: see the rows");
+        assert_eq!(of(stopped(), SIGINT).brief(), "stopped: Ctrl-C (SIGINT)");
+        assert_eq!(named(stopped()).brief(), "stopped: a signal", "no signal came");
+    }
 }

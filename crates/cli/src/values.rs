@@ -3,16 +3,26 @@
 use sidestep_bench::fix;
 use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::ring::Load;
+use sidestep_bench::scenario::Offered;
 use std::ffi::{OsStr, OsString};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// Default port of `sidestep bench serve`.
 const PORT: u16 = 7411;
 /// The most rates of one sweep.
 const RATES_MAX: usize = 1000;
+
+/// A time with its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|error| match text.trim().parse::<f64>() {
+        Ok(number) if number.fract() == 0.0 => format!("it has no unit: write {number}s for seconds, or {number}ms"),
+        _ => error.to_string(),
+    })
+}
 
 /// CPUs of the measuring end and of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +87,7 @@ impl FromStr for LoadList {
         }
         let load = |one: &str| match one.trim() {
             "hot" => Ok(Load::ClosedLoop),
-            time => humantime::parse_duration(time)
+            time => duration(time)
                 .map(Load::Paced)
                 .map_err(|error| format!("{time:?} is neither `hot` nor a time like 1us: {error}")),
         };
@@ -145,6 +155,24 @@ impl FromStr for RateList {
     }
 }
 
+/// Rates of an open loop: a list, or a search.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LoadRates(pub(crate) Offered);
+
+impl FromStr for LoadRates {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self(Offered::Auto)),
+            _ => text
+                .parse()
+                .map(|RateList(rates)| Self(Offered::Listed(rates)))
+                .map_err(|why| format!("{why}, or `auto`")),
+        }
+    }
+}
+
 fn range(from: f64, to: f64, step: f64) -> Result<Vec<f64>, String> {
     let count = (to - from) / step;
     if !(step > 0.0 && (0.0..RATES_MAX as f64).contains(&count)) {
@@ -193,6 +221,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_needs_its_unit_and_the_error_has_it() {
+        assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("5"), Err("it has no unit: write 5s for seconds, or 5ms".into()));
+        assert!(duration("soon").is_err_and(|why| !why.contains("soons")));
+        assert!("5".parse::<LoadList>().is_err_and(|why| why.contains("5ms")));
+        for bad in ["", "nan", "1e400", "-5", "99999999999999999999"] {
+            assert!(duration(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
     fn cpus() {
         assert_eq!("3".parse(), Ok(Cpus { client: 3, peer: None }));
         assert_eq!("3,5".parse(), Ok(Cpus { client: 3, peer: Some(5) }));
@@ -221,7 +261,7 @@ mod tests {
 
     #[test]
     fn loads() {
-        let us = std::time::Duration::from_micros;
+        let us = Duration::from_micros;
         assert_eq!("hot, 1us".parse(), Ok(LoadList(vec![Load::ClosedLoop, Load::Paced(us(1))])));
         assert_eq!("none".parse(), Ok(LoadList(Vec::new())));
         for bad in ["", "1", "hot,none", "-1us", "hot,,1ms"] {
@@ -236,6 +276,13 @@ mod tests {
         for bad in ["", "k", "1x", "1:2", "5:1:1", "1:2:0", "1:1e9:1", "nan", "inf", "1e400", "é", "1é"] {
             assert!(bad.parse::<RateList>().is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn rates_of_an_open_loop() {
+        assert_eq!("auto".parse(), Ok(LoadRates(Offered::Auto)));
+        assert_eq!("2k,1k".parse(), Ok(LoadRates(Offered::Listed(vec![1e3, 2e3]))));
+        assert!("fast".parse::<LoadRates>().is_err_and(|why| why.contains("or `auto`")));
     }
 
     #[test]

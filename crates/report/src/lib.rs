@@ -7,6 +7,7 @@
 pub mod histogram;
 pub mod html;
 pub mod json;
+pub mod knee;
 pub mod schema;
 pub mod terminal;
 

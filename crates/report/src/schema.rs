@@ -236,7 +236,7 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, `ring`, `ring-source`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
+    /// `rr`, `sizes`, `rates`, `open-loop`, `ring`, `ring-source`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
     pub scenario: String,
     /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`; of `ring-source` the source: `timer`, `xdp`, `module`.
     pub transport: String,
@@ -250,9 +250,13 @@ pub struct Row {
     /// Sessions that took turns (`fix`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sessions: Option<u32>,
+    /// The order of messages: `closed` (one is sent after the answer to the one before it), `paced` (the same, but not before it is
+    /// due), `open` (when it is due, whatever has become of those before); none in files of older builds, and of streams.
+    #[serde(default, rename = "loop", skip_serializing_if = "Option::is_none")]
+    pub loop_kind: Option<String>,
     /// Messages per second asked for.
     pub rate_offered: Option<f64>,
-    /// Messages per second that arrived.
+    /// Messages per second that arrived; of `open-loop`, that were answered.
     pub rate_achieved: Option<f64>,
     /// `ns`.
     pub unit: String,
@@ -303,7 +307,10 @@ pub struct CpuTime {
 }
 
 /// A latency distribution: of the mixture in which every slice counts alike, as slices last equally long. Its percentiles
-/// are those of a message sent at a random time. A percentile is `null` unless at least 100 samples lie beyond it.
+/// are those of a message sent at a random time. A percentile is `null` unless at least 100 samples lie beyond it. In
+/// `rates` and `open-loop` what was lost counts as larger than everything that was seen: a percentile is `null`, too, where the lost
+/// share is as large as the share beyond it; `n`, `min`, `max` and `histogram` are of what was seen, and `mean` and `stddev` are `null` where
+/// something was lost.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
     /// Samples.
@@ -403,6 +410,26 @@ pub struct RateDetail {
     pub from_actual_send: Distribution,
     /// The delay of each sampled message from its due time to its departure.
     pub send_lateness: Distribution,
+    /// Of `open-loop`: messages that left more than 10 us after they were due.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub late: u64,
+    /// Of `open-loop`: messages that were due and could not leave until 200 ms after their slice; they are among those lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u64,
+    /// Of `open-loop`: answers to no message that was sent.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unknown: u64,
+    /// Of `open-loop`: `constant` or `poisson`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arrival: String,
+    /// Of `poisson`: the seed of the schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seed: Option<u64>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

@@ -88,6 +88,30 @@ pub fn check(name: &str) -> Result<(), Problem> {
         .next(format!("choose from: {}", present.join(", "))))
 }
 
+/// Refuses loopback where it is down: a new network namespace has it so, and then nothing on 127.0.0.1 or ::1 can be reached.
+pub fn check_loopback() -> Result<(), Problem> {
+    match flags("lo") {
+        Ok(flags) if flags & libc::IFF_UP == 0 => {
+            Err(Problem::failed("cannot use the loopback interface", "lo is down in this network namespace")
+                .next("bring it up: ip link set lo up"))
+        }
+        // What cannot be asked is tried.
+        _ => Ok(()),
+    }
+}
+
+/// The flags of an interface (SIOCGIFFLAGS, netdevice(7)).
+fn flags(interface: &str) -> io::Result<i32> {
+    let mut request = request(interface)?;
+    let socket = datagram_socket()?;
+    // SAFETY: the request is an ifreq with a NUL-terminated name, which the kernel fills in.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFFLAGS, &raw mut request) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a successful SIOCGIFFLAGS has filled in the flags.
+    Ok(unsafe { request.ifr_ifru.ifru_flags }.into())
+}
+
 /// The name of the interface with this index; ENXIO if there is none.
 pub fn name_of_index(index: u32) -> io::Result<String> {
     let mut name = [0; libc::IF_NAMESIZE];
@@ -102,21 +126,8 @@ pub fn name_of_index(index: u32) -> io::Result<String> {
 /// The Ethernet address of an interface (SIOCGIFHWADDR); all zero on loopback. EINVAL if it is not an Ethernet
 /// interface.
 pub fn ethernet_address(interface: &str) -> io::Result<[u8; 6]> {
-    // SAFETY: all-zero bytes are a valid ifreq.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *to = libc::c_char::from_ne_bytes([from]);
-    }
-    // SAFETY: socket takes no pointer.
-    let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let mut request = request(interface)?;
+    let socket = datagram_socket()?;
     // SAFETY: the request is an ifreq with a NUL-terminated name, which the kernel fills in.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } != 0 {
         return Err(io::Error::last_os_error());
@@ -128,6 +139,30 @@ pub fn ethernet_address(interface: &str) -> io::Result<[u8; 6]> {
     }
     let [a, b, c, d, e, f, ..] = address.sa_data.map(|byte| byte.to_ne_bytes()[0]);
     Ok([a, b, c, d, e, f])
+}
+
+/// A request about an interface; ENODEV where no interface can have the name.
+fn request(interface: &str) -> io::Result<libc::ifreq> {
+    // SAFETY: all-zero bytes are a valid ifreq.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if interface.len() >= request.ifr_name.len() {
+        return Err(io::Error::from_raw_os_error(libc::ENODEV));
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(interface.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    Ok(request)
+}
+
+/// A socket to ask the kernel about interfaces by.
+fn datagram_socket() -> io::Result<OwnedFd> {
+    // SAFETY: socket takes no pointer.
+    let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just returned this descriptor and nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 fn ip_of(address: *const libc::sockaddr) -> Option<IpAddr> {

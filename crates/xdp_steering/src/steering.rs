@@ -1,5 +1,6 @@
 //! The program on an interface: attach, pin, adopt, remove.
 
+use std::fmt;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,6 +33,15 @@ pub enum AttachMode {
     Native,
     /// In the kernel's generic path, after it has built an skb.
     Generic,
+}
+
+impl fmt::Display for AttachMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        })
+    }
 }
 
 /// The options of an attachment, with the directory of its pins.
@@ -289,7 +299,7 @@ fn occupied(name: &str, id: u32) -> Problem {
 
 /// Makes the directory; removes what a crash before the link was pinned has left in it.
 fn prepare(directory: &Path) -> Result<(), Problem> {
-    let problem = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot pin in {}", directory.display()), why);
+    let problem = |why: &dyn fmt::Display| Problem::failed(format!("cannot pin in {}", directory.display()), why);
     let is_new = !directory.exists();
     if is_new {
         DirBuilder::new().mode(0o700).create(directory).map_err(|error| {

@@ -280,9 +280,11 @@ impl<'a> Arm<'a> {
     }
 
     fn row(&self, at: usize) -> Option<Row> {
-        let row = self.records[at].row(1.0)?;
+        let mut row = self.records[at].row(1.0)?;
+        let is_paced = self.records[at].key.rate_offered.is_some();
+        row.loop_kind = Some(if is_paced { "paced" } else { "closed" }.into());
         let rate_achieved = Some(self.messages as f64 / self.elapsed_s.max(1e-9));
-        if self.records[at].key.rate_offered.is_none() {
+        if !is_paced {
             return Some(Row { rate_achieved, ..row });
         }
         let detail = RateDetail {

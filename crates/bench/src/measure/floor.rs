@@ -5,6 +5,7 @@ use crate::cpu_time::{Spent, SpentSince};
 use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// Round trips before counting begins.
@@ -26,8 +27,17 @@ pub(super) fn bounce(
 ) -> Result<(u64, Spent), Problem> {
     let line = Line(AtomicU64::new(0));
     std::thread::scope(|scope| {
-        let peer = scope.spawn(|| answer(&line, peer_cpu));
-        let measured = measure(&line, clock, duration, samples, || peer.is_finished());
+        let (tell, told) = sync_channel(1);
+        let line = &line;
+        let peer = scope.spawn(move || {
+            cpu::restrict(&[peer_cpu])?;
+            // Whoever could not be pinned drops `tell` without a word.
+            let _ = tell.send(());
+            answer(line);
+            Ok(())
+        });
+        // The thread begins on the CPU of this one. It is waited for asleep: under SCHED_FIFO a loop would keep it from it for ever.
+        let measured = told.recv().ok().map(|()| measure(line, clock, duration, samples));
         line.0.store(STOP, Ordering::Release);
         let answered =
             peer.join().unwrap_or_else(|_| Err(Problem::failed("cannot bounce a cache line", "a thread died")));
@@ -36,21 +46,10 @@ pub(super) fn bounce(
 }
 
 /// Odd numbers go out, the next even number comes back.
-fn measure(
-    line: &Line,
-    clock: &Clock,
-    duration: Duration,
-    samples: &mut Vec<u64>,
-    has_died: impl Fn() -> bool,
-) -> Option<(u64, Spent)> {
+fn measure(line: &Line, clock: &Clock, duration: Duration, samples: &mut Vec<u64>) -> (u64, Spent) {
     let mut number = 1;
-    // The first answer shows that the other thread runs; a thread that could not be pinned never gives it.
     line.0.store(number, Ordering::Release);
-    while line.0.load(Ordering::Acquire) != number + 1 {
-        if has_died() {
-            return None;
-        }
-    }
+    while line.0.load(Ordering::Acquire) != number + 1 {}
     let mut settling = 1;
     let (mut end, mut spent) = (u64::MAX, SpentSince::now());
     while samples.len() < SAMPLES_MAX {
@@ -72,14 +71,14 @@ fn measure(
             break;
         }
     }
-    Some((settling, spent.on(samples.len() as u64)))
+    (settling, spent.on(samples.len() as u64))
 }
 
-fn answer(line: &Line, cpu: u32) -> Result<(), Problem> {
-    cpu::restrict(&[cpu])?;
+/// Answers until it is told to stop.
+fn answer(line: &Line) {
     loop {
         match line.0.load(Ordering::Acquire) {
-            STOP => return Ok(()),
+            STOP => return,
             number if number % 2 == 1 => line.0.store(number + 1, Ordering::Release),
             _ => {}
         }
@@ -102,6 +101,10 @@ mod tests {
             bounce(&clock, last, Duration::from_millis(5), &mut samples).expect("both CPUs are there");
             // How many depends on who else runs.
             assert!(!samples.is_empty());
+            // Under SCHED_FIFO, where that is allowed, this thread must not keep the other from the CPU that it begins on.
+            if cpu::run_fifo(1).is_ok() {
+                bounce(&clock, last, Duration::from_millis(1), &mut samples).expect("the other thread gets its CPU");
+            }
         }
     }
 }

@@ -4,24 +4,30 @@ mod bulk;
 mod connections;
 mod conversation;
 mod floor;
+mod in_flight;
 mod loop_cost;
 pub(crate) mod noise;
+mod open_loop;
 mod packets;
 mod rate;
 mod round_trip;
+mod schedule;
 mod yardstick;
 
 pub(crate) use loop_cost::loop_cost_ns;
 pub(crate) use noise::{Meter, hiccups, watch};
+pub(crate) use open_loop::{Load as OpenLoad, OpenSlice};
 pub(crate) use packets::Packets;
 pub(crate) use rate::{RateSlice, RateTarget};
 pub(crate) use round_trip::settling_time;
 pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
+pub use schedule::Arrival;
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::ControlPlaneThread;
 use crate::peer::Control;
 use crate::place::Ends;
+use crate::scenario::Budget;
 use crate::stats::Slice;
 use sidestep_sys::clock::Clock;
 use sidestep_sys::{Problem, cpu};
@@ -45,6 +51,8 @@ pub(crate) struct Bench {
     pub(crate) congestion: Option<String>,
     /// Work of the peer before each answer, ns.
     pub service_time_ns: u64,
+    /// The end of the scenario that is measured.
+    pub(crate) budget: Budget,
     ends: Ends,
     allowed: Vec<u32>,
     samples: Vec<u64>,
@@ -73,6 +81,7 @@ impl Bench {
             cpus,
             congestion: None,
             service_time_ns: 0,
+            budget: Budget::default(),
             ends,
             allowed: cpu::allowed(),
             samples,

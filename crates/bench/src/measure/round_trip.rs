@@ -54,6 +54,8 @@ pub(crate) enum Work {
     Receive,
     /// Connections: open, one message and its answer, close.
     Connect,
+    /// Round trips of which several are under way (see `open_loop`). The measuring end spins, as it keeps a schedule.
+    OpenLoop,
 }
 
 /// The target of a slice.
@@ -67,6 +69,18 @@ pub(crate) struct Target {
     pub path: &'static Path,
     /// Message size, bytes.
     pub size: u32,
+}
+
+impl Target {
+    /// Returns the waiting of the measuring end.
+    fn waiting(&self) -> Waiting {
+        if self.work == Work::OpenLoop { Waiting::Spin } else { self.path.waiting }
+    }
+
+    /// Returns the load of the frames.
+    fn load(&self) -> Load {
+        if self.work == Work::OpenLoop { Load::Stream } else { Load::RoundTrips }
+    }
 }
 
 /// The results of a slice.
@@ -150,7 +164,7 @@ impl Bench {
         self.place_thread(target.path.pinned)?;
         match target.work {
             Work::RoundTrips if target.path.medium == Medium::CacheLine => return self.floor(duration),
-            Work::RoundTrips => {}
+            Work::RoundTrips | Work::OpenLoop => {}
             Work::Send | Work::Receive => return self.bulk(target, duration),
             Work::Connect => return self.connections(target, duration),
         }
@@ -182,9 +196,9 @@ impl Bench {
     }
 
     /// Asks the peer to echo, and connects to it.
-    fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
+    pub(super) fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
         let options = Options {
-            waiting: target.path.waiting,
+            waiting: target.waiting(),
             backend: target.path.backend,
             timeout: self.patience(target.transport.is_datagram()),
             ..Options::default()
@@ -234,14 +248,17 @@ impl Bench {
     }
 
     /// Opens an engine here, asks the peer to open one there, and waits until both are accelerated.
-    fn open_stack(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
+    pub(super) fn open_stack(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
         self.need_plane()?;
         if target.transport == Transport::Tcp {
             return self.open_stream(target);
         }
-        let mut link = StackLink::open(self.ends.client, Load::RoundTrips, target.size)?.waiting(target.path);
+        let mut link = StackLink::open(self.ends.client, target.load(), target.size)?;
+        if target.waiting() == target.path.waiting {
+            link = link.waiting(target.path);
+        }
         self.place_thread(true)?;
         let (port, note) = (link.port()?, link.note());
         let ready = self.ask_echo(target, port, None)?;
@@ -254,7 +271,7 @@ impl Bench {
 
     /// The same, with a connection between the engines.
     fn open_stream(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
-        let engine = engine(self.ends.client, Load::RoundTrips)?;
+        let engine = engine(self.ends.client, target.load())?;
         self.place_thread(true)?;
         let ready = self.ask_echo(target, 0, None)?;
         let link = connect_past_kernel(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
@@ -262,7 +279,8 @@ impl Bench {
             let _ = self.control().reply();
         })?;
         let note = link.note();
-        Ok((Box::new(link.waiting(target.path)), note))
+        let link = if target.waiting() == target.path.waiting { link.waiting(target.path) } else { link };
+        Ok((Box::new(link), note))
     }
 
     fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
@@ -274,6 +292,7 @@ impl Bench {
             port,
             service_time_ns: self.service_time_ns,
             mac,
+            pipelined: target.work == Work::OpenLoop,
         });
         match self.control().ask(&request)? {
             Reply::Ready(ready) => Ok(ready),

@@ -29,6 +29,12 @@ pub(super) fn run(
         }
         work(service);
         watch.send_all(link, &message)?;
+        if request.pipelined
+            && let Err(error) = link.flush()
+            && !is_retry(&error)
+        {
+            return Err(Problem::failed("cannot answer", error));
+        }
         received += 1;
     }
     let napi = link.descriptor().is_some_and(|socket| incoming_napi_id(socket).is_ok_and(|id| id != 0));

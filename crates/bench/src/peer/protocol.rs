@@ -92,6 +92,9 @@ pub struct Echo {
     pub service_time_ns: u64,
     /// The measuring end's MAC address, for bare frames.
     pub mac: Option<[u8; 6]>,
+    /// Set if messages come before earlier ones are answered: frames for a stream of them. A peer that does not know the field has fewer.
+    #[serde(default)]
+    pub pipelined: bool,
 }
 
 /// One slice of a rate sweep.

@@ -138,14 +138,15 @@ impl Session {
         if path.medium == Medium::Unmodified {
             return self.echo_unmodified(request);
         }
+        let load = if request.pipelined { Load::Stream } else { Load::RoundTrips };
         if path.medium == Medium::Stack && request.transport == Transport::Tcp {
-            let mut link = self.accept_past_kernel(Load::RoundTrips, Config::latency())?.waiting(path);
+            let mut link = self.accept_past_kernel(load, Config::latency())?.waiting(path);
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
         if path.medium == Medium::Stack {
-            let mut link = self.open_stack(Load::RoundTrips, request.size)?.waiting(path);
+            let mut link = self.open_stack(load, request.size)?.waiting(path);
             let ready = Ready { port: link.port()?, ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;

@@ -221,7 +221,12 @@ impl<'a> Arm<'a> {
 
     fn row(&self) -> Option<Row> {
         let is_stream = self.job.load == Load::Stream;
-        let row = self.record.row(if is_stream { PS } else { 1.0 })?;
+        let mut row = self.record.row(if is_stream { PS } else { 1.0 })?;
+        row.loop_kind = match self.job.load {
+            Load::ClosedLoop => Some("closed".into()),
+            Load::Paced(_) => Some("paced".into()),
+            Load::Stream | Load::Events(_) => None,
+        };
         let achieved = self.messages as f64 / self.elapsed_s;
         if self.job.load == Load::ClosedLoop || self.elapsed_s == 0.0 {
             return Some(row);

@@ -114,6 +114,7 @@ impl Arm {
     pub(super) fn row(&self) -> Option<Row> {
         let mut row = self.record.row(if self.record.key.measure == "half_rtt" { 2.0 } else { 1.0 })?;
         row.congestion = self.congestion.clone();
+        row.loop_kind = matches!(self.target.work, Work::RoundTrips | Work::Connect).then(|| "closed".into());
         row.notes.extend(self.frames.clone());
         row.notes.extend(self.packets.note());
         if self.target.work != Work::RoundTrips {

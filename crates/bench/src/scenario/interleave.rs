@@ -88,9 +88,9 @@ impl<'a> Interleave<'a> {
     /// Measures `arms` and gives their rows.
     pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
         let runnable = arms.iter().filter(|arm| arm.is_possible());
-        let expected_ms = runnable.map(|arm| pace.expected_ms(arm)).sum();
+        let expected_ms = self.bench.budget.expected_ms(runnable.map(|arm| pace.expected_ms(arm)).sum());
         self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);
-        let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
+        let problem = self.warm_up(&mut arms, pace).and_then(|()| self.rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
         if problem.is_none() {
@@ -105,23 +105,27 @@ impl<'a> Interleave<'a> {
         }
     }
 
-    /// Runs each arm until its median has settled; an arm that cannot run at all is set aside with its reason.
-    fn warm_up(&mut self, arms: &mut [Arm]) -> Result<(), Problem> {
+    /// Runs each arm until its median has settled, and measures its first slice, so that a run that is stopped early has something of
+    /// each; an arm that cannot run at all is set aside with its reason.
+    fn warm_up(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
+        let longest = self.bench.budget.warm_up(arms.len());
+        self.bench.take_yardstick();
         for arm in arms.iter_mut().filter(|arm| arm.is_possible()) {
             let begin = Instant::now();
-            match self.warm_up_arm(arm) {
+            match self.warm_up_arm(arm, longest.map(|longest| begin + longest)) {
                 Ok(()) => arm.record.warmup.ms = begin.elapsed().as_secs_f64() * 1e3,
                 Err(problem) if self.is_alive() => arm.record.refuse(problem.brief()),
                 Err(problem) => return Err(problem),
             }
             self.advance(&arm.label(), begin);
+            self.slice(arm, pace.slice, Direction::Forward)?;
         }
         Ok(())
     }
 
-    fn warm_up_arm(&mut self, arm: &mut Arm) -> Result<(), Problem> {
+    fn warm_up_arm(&mut self, arm: &mut Arm, end: Option<Instant>) -> Result<(), Problem> {
         let (target, rung) = (arm.target, arm.rung.clone());
-        arm.record.warm_up(|| {
+        arm.record.warm_up_until(end, || {
             self.check_stop()?;
             self.prepare(rung.as_ref())?;
             let trips = self.bench.round_trips(target, WINDOW)?;
@@ -130,14 +134,22 @@ impl<'a> Interleave<'a> {
     }
 
     fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
-        for _ in 0..pace.rounds {
-            self.bench.take_yardstick();
-            for arm in arms.iter_mut() {
-                self.slice(arm, pace.slice, Direction::Forward)?;
+        let mut round = Duration::ZERO;
+        for number in 0..pace.rounds {
+            if number > 1 && !self.bench.budget.has_room_for(round) {
+                break;
+            }
+            let begin = Instant::now();
+            if number > 0 {
+                self.bench.take_yardstick();
+                for arm in arms.iter_mut() {
+                    self.slice(arm, pace.slice, Direction::Forward)?;
+                }
             }
             for arm in arms.iter_mut().rev() {
                 self.slice(arm, pace.slice, Direction::Backward)?;
             }
+            round = begin.elapsed();
         }
         Ok(())
     }
@@ -199,9 +211,9 @@ impl<'a> Interleave<'a> {
     }
 }
 
-/// The user pressed Ctrl-C.
+/// A signal ended the run; the command line names it.
 pub(crate) fn interrupted() -> Problem {
-    Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "Ctrl-C")
+    Problem::new(sidestep_sys::Kind::Interrupted, "stopped", "a signal")
         .next("the rows hold what was measured until then")
 }
 

@@ -1,18 +1,26 @@
 //! The scenarios: what is measured, in which order, and the rows it becomes.
 
 mod arm;
+mod budget;
+mod climb;
 pub(crate) mod interleave;
 mod irq;
 mod ladder;
+mod open_loop;
 mod rates;
 mod ratio;
 pub(crate) mod record;
 mod switch;
 
+pub use crate::measure::Arrival;
 pub(crate) use arm::{Arm, Rung};
+pub(crate) use budget::Budget;
+pub use climb::Offered;
 pub(crate) use interleave::{Interleave, Pace};
 pub(crate) use irq::IrqPins;
 pub(crate) use ladder::{Means, first_isolated, ladder};
+pub use open_loop::OpenLoops;
+pub(crate) use open_loop::open_loops;
 pub use rates::Rates;
 pub(crate) use rates::sweep;
 pub use switch::Change;

@@ -6,7 +6,7 @@ use crate::cpu_time::BothSpent;
 use crate::fit;
 use crate::measure::{Bench, RateSlice, RateTarget, noise};
 use crate::path::{Medium, Path};
-use crate::stats::{Accumulator, Statistic};
+use crate::stats::{Accumulator, Censored, Statistic};
 use crate::transport::Transport;
 use sidestep_report::schema::{Noise, RateDetail, Row, Unavailable};
 use sidestep_socket::stream::{Backend, Waiting};
@@ -55,8 +55,8 @@ struct Climber {
 /// The results of the slices at one rate.
 #[derive(Default)]
 struct Tally {
-    from_due: Accumulator,
-    from_actual: Accumulator,
+    from_due: Censored,
+    from_actual: Censored,
     lateness: Accumulator,
     detail: RateDetail,
     elapsed_s: f64,
@@ -71,9 +71,13 @@ pub(crate) fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progres
     let mut findings = Findings::default();
     let mut climbers = climbers(bench, rates, &mut findings.unavailable);
     let slice_ms = rates.duration.as_millis() as u64 / 2 + SLICE_OVERHEAD_MS;
-    progress.begin("rates", 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64);
-    for &rate in &rates.rates {
-        let result = step(bench, rates, rate, &mut climbers, progress, &mut findings);
+    let planned = 2 * slice_ms * (climbers.len() * rates.rates.len()) as u64;
+    progress.begin("rates", bench.budget.expected_ms(planned));
+    for (index, &rate) in rates.rates.iter().enumerate() {
+        let slices = 2 * climbers.len() * (rates.rates.len() - index);
+        let around = Duration::from_millis(SLICE_OVERHEAD_MS);
+        let duration = bench.budget.slice(rates.duration / 2, slices, around);
+        let result = step(bench, rates, (rate, duration), &mut climbers, progress, &mut findings);
         if let Err(problem) = result {
             findings.problem = Some(problem);
             break;
@@ -126,7 +130,7 @@ fn unavailable_row(path: &Path, transport: Transport, reason: String) -> Unavail
 fn step(
     bench: &mut Bench,
     rates: &Rates,
-    rate: f64,
+    (rate, duration): (f64, Duration),
     climbers: &mut [Climber],
     progress: &mut dyn Progress,
     findings: &mut Findings,
@@ -141,7 +145,7 @@ fn step(
         }
         let begin = Instant::now();
         let climber = &mut climbers[index];
-        match slice(bench, rates, rate, climber) {
+        match slice(bench, rates, (rate, duration), climber) {
             Ok(slice) => tallies[index].take(slice),
             Err(problem) if bench.is_stopped() || bench.ends().control.is_closed() => {
                 result = Err(if bench.is_stopped() { interrupted() } else { problem });
@@ -164,7 +168,12 @@ fn step(
     result
 }
 
-fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Result<RateSlice, Problem> {
+fn slice(
+    bench: &mut Bench,
+    rates: &Rates,
+    (rate, duration): (f64, Duration),
+    climber: &Climber,
+) -> Result<RateSlice, Problem> {
     if bench.is_stopped() {
         return Err(interrupted());
     }
@@ -176,17 +185,25 @@ fn slice(bench: &mut Bench, rates: &Rates, rate: f64, climber: &Climber) -> Resu
         reflect_every: reflect_every(rates, rate),
         batch: rates.batch,
     };
-    bench.rate(target, rates.duration / 2)
+    bench.rate(target, duration)
 }
 
 fn reflect_every(rates: &Rates, rate: f64) -> u64 {
     rates.reflect_every.unwrap_or_else(|| (rate / SAMPLES_PER_SECOND).round().max(1.0) as u64)
 }
 
+/// The samples of a slice that are missing: those that did not come back, or as large a share as was lost of all messages.
+fn missing_samples(slice: &RateSlice) -> u64 {
+    let lost = slice.sent.saturating_sub(slice.done.received) as f64 / slice.sent.max(1) as f64;
+    let sampled = slice.from_due.len() + slice.lost_samples;
+    slice.lost_samples.max((lost * sampled as f64).ceil() as u64)
+}
+
 impl Tally {
     fn take(&mut self, slice: RateSlice) {
-        self.from_due.push(slice.from_due);
-        self.from_actual.push(slice.from_actual);
+        let missing = missing_samples(&slice);
+        self.from_due.push(slice.from_due, missing);
+        self.from_actual.push(slice.from_actual, missing);
         self.lateness.push(slice.lateness);
         self.detail.sent += slice.sent;
         self.detail.received += slice.done.received;
@@ -217,13 +234,14 @@ impl Tally {
             transport: climber.transport.name().into(),
             path: climber.path.name.into(),
             size: rates.size,
+            loop_kind: Some("open".into()),
             rate_offered: Some(rate),
             rate_achieved: Some(self.detail.received as f64 / self.elapsed_s),
             unit: "ns".into(),
             measure: "rtt".into(),
-            distribution: self.from_due.distribution(1.0, Statistic::Mean),
+            distribution: self.from_due.distribution(),
             lost,
-            blocks: self.from_due.blocks(1.0),
+            blocks: self.from_due.blocks(),
             noise: self.noise,
             cpu: self.cpu.row(),
             notes,
@@ -231,11 +249,57 @@ impl Tally {
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: reflect_every(rates, rate),
                 batch: rates.batch,
-                from_actual_send: self.from_actual.distribution(1.0, Statistic::Mean),
+                from_actual_send: self.from_actual.distribution(),
                 send_lateness: self.lateness.distribution(1.0, Statistic::Mean),
                 ..self.detail
             }),
             ..Row::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peer::protocol::Done;
+    use crate::stats::Slice;
+
+    fn slice(sent: u64, received: u64, samples: u64, lost_samples: u64) -> RateSlice {
+        let (from_due, from_actual) = (Slice::of(1..=samples), Slice::of(1..=samples));
+        let done = Done { received, ..Done::default() };
+        RateSlice { from_due, from_actual, sent, lost_samples, elapsed_s: 1.0, done, ..RateSlice::default() }
+    }
+
+    fn row(slice: impl Fn() -> RateSlice) -> Row {
+        let rates = Rates {
+            transports: vec![Transport::Udp],
+            paths: Vec::new(),
+            size: 24,
+            rates: Vec::new(),
+            duration: Duration::from_secs(1),
+            reflect_every: None,
+            batch: 1,
+            group: Ipv4Addr::new(239, 1, 1, 1),
+        };
+        let path = Path::named("kernel-spin").expect("a path");
+        let climber = Climber { path, transport: Transport::Udp, note: None, keeps_up: true };
+        let mut tally = Tally::default();
+        (0..4).for_each(|_| tally.take(slice()));
+        tally.row(&rates, 1e6, &climber).expect("it was measured")
+    }
+
+    #[test]
+    fn p99_is_withheld_where_one_in_a_hundred_was_lost() {
+        let said = |row: Row| (row.distribution.p50.is_some(), row.distribution.p99.is_some());
+        assert_eq!(said(row(|| slice(100_000, 100_000, 5_000, 0))), (true, true));
+        assert_eq!(said(row(|| slice(100_000, 99_500, 4_975, 25))), (true, true));
+        assert_eq!(said(row(|| slice(100_000, 98_900, 5_000, 0))), (true, false), "of the messages, though no sample");
+        assert_eq!(said(row(|| slice(100_000, 100_000, 4_930, 70))), (true, false), "of the samples, on the way back");
+        assert_eq!(said(row(|| slice(100_000, 40_000, 2_000, 3_000))), (false, false));
+    }
+
+    #[test]
+    fn a_rate_is_an_open_loop() {
+        assert_eq!(row(|| slice(10, 10, 10, 0)).loop_kind.as_deref(), Some("open"));
     }
 }

@@ -5,6 +5,7 @@ use crate::measure::noise;
 use crate::stats::{Accumulator, Estimate, Slice, Statistic, Warmup as Windows};
 use sidestep_report::schema::{Noise, Ratio, Row, Unavailable, Warmup};
 use sidestep_sys::Problem;
+use std::time::Instant;
 
 /// Windows after which a path that has not settled is measured all the same, with a note.
 const WINDOWS_MAX: usize = 24;
@@ -81,9 +82,21 @@ impl Record {
     }
 
     /// Runs windows until their median has settled; each gives its messages and its median.
-    pub(crate) fn warm_up(&mut self, mut window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
+    pub(crate) fn warm_up(&mut self, window: impl FnMut() -> Result<(u64, f64), Problem>) -> Result<(), Problem> {
+        self.warm_up_until(None, window)
+    }
+
+    /// The same, with an end.
+    pub(crate) fn warm_up_until(
+        &mut self,
+        end: Option<Instant>,
+        mut window: impl FnMut() -> Result<(u64, f64), Problem>,
+    ) -> Result<(), Problem> {
         let mut windows = Windows::default();
-        for _ in 0..WINDOWS_MAX {
+        for number in 0..WINDOWS_MAX {
+            if number > 0 && end.is_some_and(|end| Instant::now() >= end) {
+                break;
+            }
             let (messages, median) = window()?;
             self.warmup.messages += messages;
             self.warmup.steady = windows.settled(median);

@@ -21,6 +21,11 @@ impl Accumulator {
         self.passes.push((!slice.is_empty()).then_some(slice));
     }
 
+    /// Samples in all.
+    pub(crate) fn len(&self) -> u64 {
+        self.slices().map(Slice::len).sum()
+    }
+
     /// Returns whether there is no sample.
     pub(crate) fn is_empty(&self) -> bool {
         self.slices().next().is_none()
@@ -71,7 +76,7 @@ impl Accumulator {
         let value = |located: &Option<Located>| Some(located.as_ref()?.value / divisor);
         let interval = |located: &Option<Located>| Some(located.as_ref()?.ci95?.map(|end| end / divisor));
         Distribution {
-            n: self.slices().map(Slice::len).sum(),
+            n: self.len(),
             min: self.slices().map(|slice| slice.min).min().map(|min| min as f64 / divisor),
             mean: value(&mean),
             stddev: Some(mixture.stddev() / divisor),

@@ -4,10 +4,12 @@
 //! * A percentile is said only with [`TAIL_SAMPLES`] samples beyond it.
 //! * Intervals rest on the spread between slices, and on how alike slices are that follow each other ([`serial`]), never on
 //!   single samples alone ([`estimate`]).
+//! * What was lost counts as larger than everything that was seen ([`Censored`]).
 //! * A path whose slices fall into groups far apart is named ([`modes`]).
 //!
 //! SPEC.md, "What is estimated", says what each figure assumes; docs/decisions/0038 how this was chosen.
 
+mod censored;
 mod distribution;
 mod estimate;
 mod mixture;
@@ -17,6 +19,7 @@ mod slice;
 pub(crate) mod student;
 mod warmup;
 
+pub(crate) use censored::Censored;
 pub(crate) use distribution::Accumulator;
 pub(crate) use estimate::{Estimate, Statistic};
 pub(crate) use serial::{SERIES_MIN, freedom};

@@ -44,6 +44,14 @@ impl Slice {
         self.max = self.max.max(sample_ns);
     }
 
+    /// Adds so many samples of which is known only that they are longer than all others.
+    pub(super) fn censor(&mut self, count: u64) {
+        if count > 0 {
+            self.histogram.saturating_record_n(LONGEST_NS, u32::try_from(count).unwrap_or(u32::MAX));
+            self.max = self.max.max(LONGEST_NS);
+        }
+    }
+
     /// Samples.
     pub(crate) fn len(&self) -> u64 {
         self.histogram.len()

@@ -259,6 +259,7 @@ mod tests {
             client_cpu: None,
             server_cpu: None,
             service_time: Duration::ZERO,
+            within: None,
             stop: Arc::default(),
             command: "sidestep tune verify".into(),
         }

@@ -1,7 +1,7 @@
 //! The flags of `sidestep bench`, and those that all measuring commands share: place and output.
 
 use super::tune_run::Under;
-use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
+use crate::values::{Cpus, FixLoadList, LoadList, LoadRates, Named, PathList, RateList, Target, duration};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
 use sidestep_lab::MTU_USUAL;
@@ -91,7 +91,7 @@ pub(crate) struct Place {
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
     /// Time that the peer works before each answer
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = duration)]
     pub(crate) service_time: Duration,
     #[command(flatten, next_help_heading = "Both ends on this machine run under")]
     pub(crate) under: Under,
@@ -138,20 +138,39 @@ pub(crate) enum CastKind {
     Multicast,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ArrivalKind {
+    /// All the same
+    Constant,
+    /// Random, as of many independent senders
+    Poisson,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Rr {
     /// Transports; the paths uds, shm and floor have their own
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all`
-    #[arg(long, default_value = "all", value_name = "LIST")]
-    pub(crate) paths: PathList,
+    /// Paths, separated by commas, or `all` [default: all; with --rate kernel-default,kernel-pinned,kernel-epoll,kernel-spin,
+    /// uring-spin,xdp]
+    #[arg(long, value_name = "LIST")]
+    pub(crate) paths: Option<PathList>,
     /// Message sizes in bytes
     #[arg(long, value_delimiter = ',', default_value = "64", value_name = "BYTES")]
     pub(crate) size: Vec<u32>,
-    /// Time for each path at each size
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    /// Time for each path at each size, and at each rate
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
+    /// Send so many messages a second, whatever the answers do (an open loop): a list (10k,50k), FROM:TO:STEP, or `auto` to search the
+    /// knee of each path. Without it a message is sent after the answer to the one before it
+    #[arg(long, value_name = "RATES", conflicts_with_all = ["ladder", "pin_irq"])]
+    pub(crate) rate: Option<LoadRates>,
+    /// Spacing of the messages of --rate
+    #[arg(long, value_enum, default_value_t = ArrivalKind::Constant, requires = "rate")]
+    pub(crate) arrival: ArrivalKind,
+    /// Seed of --arrival poisson
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "rate")]
+    pub(crate) seed: u64,
     /// Measure five set-ups, from untuned to polling, instead of paths
     #[arg(long, conflicts_with = "paths")]
     pub(crate) ladder: bool,
@@ -176,7 +195,7 @@ pub(crate) struct Sizes {
     #[arg(long, value_delimiter = ',', default_value = "16,32,64,128,256,512,1024,1472", value_name = "BYTES")]
     pub(crate) sizes: Vec<u32>,
     /// Time for each path at each size
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     #[command(flatten)]
     pub(crate) place: Place,
@@ -199,7 +218,7 @@ pub(crate) struct Rates {
     #[arg(long, default_value_t = 24, value_name = "BYTES")]
     pub(crate) size: u32,
     /// Time at each rate
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     /// Reflect one message in N [default: about 5000 per second]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -229,7 +248,7 @@ pub(crate) struct Bulk {
     #[arg(long, value_name = "NAME")]
     pub(crate) congestion: Option<String>,
     /// Time for each path in each direction; over an impaired wire give it a minute, as a slice then has 1/12 of it
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     #[command(flatten)]
     pub(crate) place: Place,
@@ -246,7 +265,7 @@ pub(crate) struct Connect {
     #[arg(long, value_delimiter = ',', default_value = "64", value_name = "BYTES")]
     pub(crate) size: Vec<u32>,
     /// Time for each path
-    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     #[command(flatten)]
     pub(crate) place: Place,
@@ -270,7 +289,7 @@ pub(crate) struct BenchRing {
     #[arg(long, value_name = "timer|xdp|module", conflicts_with_all = ["sizes", "pace", "no_throughput", "room"])]
     pub(crate) source: Option<String>,
     /// Time from one event to the next
-    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = humantime::parse_duration, requires = "source")]
+    #[arg(long, default_value = "100us", value_name = "TIME", value_parser = duration, requires = "source")]
     pub(crate) interval: Duration,
     /// Events for each path under each condition, instead of a time [default: 20000]; p99 needs 10000, p99.9 100000
     #[arg(long, value_name = "N", requires = "source", conflicts_with = "duration",
@@ -282,7 +301,7 @@ pub(crate) struct BenchRing {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     pub(crate) paths: Vec<String>,
     /// Time for each path at each size and pace [default: 1s]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Option<Duration>,
     /// Size of the ring in each direction, in KiB
     #[arg(long, default_value_t = 64, value_name = "KIB")]
@@ -341,10 +360,10 @@ pub(crate) struct BenchFix {
     #[arg(long, value_enum, default_value_t = WaitingKind::Spin)]
     pub(crate) waiting: WaitingKind,
     /// Time for each acceptor under each load
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     /// Uncounted messages to each acceptor before the measurement
-    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "500ms", value_name = "TIME", value_parser = duration)]
     pub(crate) warmup: Duration,
     /// BeginString of the client
     #[arg(long, default_value = "FIX.4.4", value_name = "VERSION")]
@@ -434,9 +453,9 @@ pub(crate) enum Unmodified {
         size: u32,
         #[arg(long)]
         cpu: u32,
-        #[arg(long, value_parser = humantime::parse_duration)]
+        #[arg(long, value_parser = duration)]
         settle: Duration,
-        #[arg(long, value_parser = humantime::parse_duration)]
+        #[arg(long, value_parser = duration)]
         duration: Duration,
         #[arg(long)]
         clock: String,

@@ -2,7 +2,7 @@
 
 use super::tune_subject::{Choice, Subject};
 use super::{Output, PlaceKind, StreamKind};
-use crate::values::Target;
+use crate::values::{Target, duration};
 use clap::Args;
 use std::time::Duration;
 
@@ -25,11 +25,11 @@ pub(crate) struct Verify {
     #[arg(long, default_value_t = 64, value_name = "BYTES")]
     pub(crate) size: u32,
     /// Time for each arm of each step that is judged by round trips
-    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
     /// Time for each arm of a setting that shows as pauses of the CPU (daemons, timers, compaction): judged by their rate, not by
     /// round trips
-    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "2m", value_name = "TIME", value_parser = duration)]
     pub(crate) pause_time: Duration,
     /// Place of the two ends on this machine
     #[arg(long, value_enum, default_value_t = PlaceKind::Auto)]

@@ -2,13 +2,14 @@
 
 use super::measured::{measure, stream, streams};
 use super::{bench_fix, bench_ring};
-use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
+use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
 use crate::output::Outputs;
+use crate::values::PathList;
 use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
 use sidestep_bench::peer::{self, Allowed, Control, Origin};
 use sidestep_bench::run::{RoundTrips, Scenario};
-use sidestep_bench::scenario;
+use sidestep_bench::scenario::{self, Arrival, OpenLoops};
 use sidestep_bench::transport::Transport;
 use sidestep_bench::unmodified;
 use sidestep_sys::cpu;
@@ -33,6 +34,13 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
     }
 }
 
+/// Paths of an open loop, if none are chosen.
+const LOAD_PATHS: &str = "kernel-default,kernel-pinned,kernel-epoll,kernel-spin,uring-spin,xdp";
+
+fn unknown(why: String) -> Problem {
+    Problem::failed("cannot choose the usual paths", why).next("give --paths")
+}
+
 fn rr(args: Rr) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
@@ -44,8 +52,22 @@ fn rr(args: Rr) -> Result<u8, Problem> {
         let rungs = |transport| Scenario::Ladder { transport, size, duration: args.duration, pin_irq: args.pin_irq };
         transports.into_iter().map(rungs).collect()
     } else {
-        let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-        vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false })]
+        let (sizes, duration) = (args.size, args.duration);
+        let chosen = |usual: &str| args.paths.map_or_else(|| usual.parse().map_err(unknown), Ok);
+        match args.rate {
+            Some(rate) => {
+                let arrival = match args.arrival {
+                    ArrivalKind::Constant => Arrival::Constant,
+                    ArrivalKind::Poisson => Arrival::Poisson { seed: args.seed },
+                };
+                let (PathList(paths), rates) = (chosen(LOAD_PATHS)?, rate.0);
+                vec![Scenario::OpenLoop(OpenLoops { transports, paths, sizes, rates, arrival, duration })]
+            }
+            None => {
+                let PathList(paths) = chosen("all")?;
+                vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false })]
+            }
+        }
     };
     measure(&args.place, &scenarios, &outputs)
 }

@@ -10,10 +10,21 @@ use sidestep_bench::transport::Transport;
 use sidestep_lab::wire::Impairment;
 use sidestep_sys::clock::Choice;
 use sidestep_sys::problem::Problem;
+use std::time::Duration;
 
 /// Runs the scenarios and writes the result.
 pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) -> Result<u8, Problem> {
-    let setting = setting(place)?;
+    measure_within(None, place, scenarios, outputs)
+}
+
+/// The same, in at most so much time.
+pub(super) fn measure_within(
+    within: Option<Duration>,
+    place: &Place,
+    scenarios: &[Scenario],
+    outputs: &Outputs,
+) -> Result<u8, Problem> {
+    let setting = Setting { within, ..setting(place)? };
     // Threads and processes started from here on inherit it.
     let _held = place.under.on(Vec::new()).enter()?;
     write_outcome(run::run(&setting, scenarios, &mut Bar::new())?, outputs)
@@ -23,7 +34,7 @@ pub(super) fn measure(place: &Place, scenarios: &[Scenario], outputs: &Outputs) 
 pub(super) fn write_outcome(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
     outputs.write(&outcome.document)?;
     match outcome.problem {
-        Some(problem) => Err(problem),
+        Some(problem) => Err(signal::named(problem)),
         None if outcome.document.results.is_empty() => {
             let reasons = outcome.document.unavailable.iter().map(|row| format!("{}: {}", row.path, row.reason));
             Err(Problem::failed("nothing was measured", reasons.collect::<Vec<_>>().join("; "))
@@ -51,6 +62,7 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
         client_cpu: place.cpus.map(|cpus| cpus.client),
         server_cpu: place.cpus.and_then(|cpus| cpus.peer),
         service_time: place.service_time,
+        within: None,
         stop: signal::stop_flag()?,
         command: command_line(),
     })

@@ -7,7 +7,7 @@ use crate::args::Ps as Args;
 use crate::{exit, output};
 use serde::Serialize;
 use sidestep_control_api::client::Client;
-use sidestep_control_api::message::{ClientLine, DetailLine, Mode, ProgramLine, StackLine, ranges};
+use sidestep_control_api::message::{ClientLine, DetailLine, ProgramLine, StackLine, ranges};
 use sidestep_control_api::place;
 use sidestep_control_api::table::{Incomplete, Snapshot};
 use sidestep_sys::Problem;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     }
     let mut unmodified = pages::pages();
     unmodified.retain(|page| is_wanted(&args.filter, Some(page.pid()), page.name()));
-    let listing = match Client::connect_to(&path, "sidestep ps") {
+    let listing = match Client::connect_to(&path, OBSERVERS[0]) {
         Ok(mut client) => {
             let mut listing = collect(&mut client, unmodified)?;
             listing.programs.retain(|program| is_wanted(&args.filter, program.line.pid, &program.line.name));
@@ -77,12 +77,20 @@ pub(super) fn is_wanted(filter: &[String], pid: Option<u32>, name: &str) -> bool
     filter.is_empty() || filter.iter().any(is_meant)
 }
 
+/// Names under which this command and `sidestep top` connect to control.
+pub(super) const OBSERVERS: [&str; 2] = ["sidestep ps", "sidestep top"];
+
+/// Returns whether a client only looks on. Its name alone does not hide a program that has something.
+fn is_observer(line: &ClientLine) -> bool {
+    let has_nothing = line.stacks.is_empty() && line.feeds.is_empty() && line.refused == 0;
+    has_nothing && OBSERVERS.contains(&line.name.as_str())
+}
+
 fn collect(client: &mut Client, unmodified: Vec<pages::Page>) -> Result<Listing, Problem> {
     let mirror = mirror(client);
     let interfaces = client.programs()?;
     let mut programs = Vec::new();
-    // The connection of this command is not shown.
-    for line in client.clients()?.into_iter().filter(|line| line.pid != Some(std::process::id())) {
+    for line in client.clients()?.into_iter().filter(|line| !is_observer(line)) {
         // A client that has ended meanwhile has no details.
         let details = client.details(line.client).unwrap_or_default();
         let mut counters = BTreeMap::new();
@@ -152,12 +160,7 @@ fn describe_program(program: &Program, text: &mut String) {
         );
     }
     for stack in &line.stacks {
-        let mode = match stack.mode {
-            Mode::ZeroCopy => "zero-copy",
-            Mode::Copy => "copy",
-            Mode::Generic => "generic",
-        };
-        let _ = write!(text, "  stack {}  {} {}, {mode}", stack.id, stack.interface, queues(stack));
+        let _ = write!(text, "  stack {}  {} {}, {}", stack.id, stack.interface, queues(stack), stack.mode);
         match stack.ports {
             0 => text.push('\n'),
             ports => _ = writeln!(text, ", {ports} local ports"),
@@ -204,7 +207,33 @@ fn describe_detail(detail: &DetailLine, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidestep_control_api::message::{Code, Missing};
+    use sidestep_control_api::message::{Code, Missing, Mode};
+
+    #[test]
+    fn commands_that_look_on_are_no_programs() {
+        let stack = StackLine {
+            id: 1,
+            interface: "eth1".into(),
+            queues: vec![0],
+            elsewhere: 0,
+            mode: Mode::Copy,
+            entries: 0,
+            ports: 0,
+        };
+        let line = |name: &str, stacks| ClientLine {
+            client: 1,
+            pid: Some(2),
+            uid: 0,
+            name: name.into(),
+            is_connected: true,
+            stacks,
+            feeds: Vec::new(),
+            refused: 0,
+        };
+        assert!(is_observer(&line("sidestep top", Vec::new())) && is_observer(&line("sidestep ps", Vec::new())));
+        assert!(!is_observer(&line("md-feed", Vec::new())), "a program that has no stack yet");
+        assert!(!is_observer(&line("sidestep top", vec![stack])), "a name hides nothing");
+    }
 
     #[test]
     fn queues_are_told_and_those_that_are_somebody_elses() {

@@ -81,7 +81,7 @@ impl<D: Dataplane, K: RecordStore> Registry<D, K> {
         }
         let facts = opened.facts;
         note(format!(
-            "stack {stack}: {} queue {} ({:?}) for {label}, user {}",
+            "stack {stack}: {} queue {} ({} mode) for {label}, user {}",
             facts.interface,
             ranges(facts.queues.iter().map(|queue| queue.queue)),
             facts.mode,

@@ -33,7 +33,7 @@ impl Interface {
             Refusal::of(code, format!("cannot serve {}", link.name), &problem)
         })?;
         let facts = steering.facts();
-        note(format!("attached to {} ({:?}), program {}", facts.interface, facts.mode, facts.program_id));
+        note(format!("attached to {} ({} mode), program {}", facts.interface, facts.mode, facts.program_id));
         if let Err(problem) = xdp::wait_until_up(&link.name, UP_WAIT) {
             say(problem.brief());
         }

@@ -3,6 +3,7 @@
 use super::queues::{Missing, QueueFacts, Queues, bounded};
 use serde::{Deserialize, Serialize};
 use sidestep_sys::xdp;
+use std::fmt;
 
 /// The number of queues up to which the packet memory grows. Further queues share it: the kernel keeps some 150 bytes
 /// per frame and queue.
@@ -25,6 +26,16 @@ pub enum Mode {
     Copy,
     /// The kernel's generic XDP, for drivers without native XDP: slower than the others.
     Generic,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroCopy => "zero-copy",
+            Self::Copy => "copy",
+            Self::Generic => "generic",
+        })
+    }
 }
 
 /// A downgrade from the requested mode.

@@ -23,6 +23,7 @@ use crate::decode::sum;
 use crate::tag;
 use crate::value::{CachedTime, Decimal, Precision, TIMESTAMP_BYTES_MAX, UtcTimestamp, two_digits, write_left};
 use parties::{ControlByte, time_bytes};
+use std::fmt;
 use text::{TAG_BYTES_MAX, TagText, copy, copy_text, has_control};
 
 /// Largest message written, unless said otherwise: what a counterparty's framer takes by default.
@@ -54,6 +55,18 @@ pub enum Rejected {
     TooLong,
     /// Too many messages wait to leave.
     Full,
+}
+
+impl fmt::Display for Rejected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ControlByte(tag) => write!(f, "the value of field {tag} holds a control byte"),
+            Self::Empty(tag) => write!(f, "field {tag} has no value"),
+            Self::Tag(tag) => write!(f, "field {tag} is written by the encoder, or is no field"),
+            Self::TooLong => f.write_str("it is longer than the limit"),
+            Self::Full => f.write_str("too many messages wait to leave"),
+        }
+    }
 }
 
 impl From<ControlByte> for Rejected {

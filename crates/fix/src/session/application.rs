@@ -66,7 +66,7 @@ impl fmt::Display for SendError {
         match self {
             Self::NotLoggedOn => f.write_str("the session is not logged on"),
             Self::Full => f.write_str("as many bytes wait to be written as may (SlowConsumerBytes)"),
-            Self::Rejected(why) => write!(f, "the message is wrong: {why:?}"),
+            Self::Rejected(why) => write!(f, "the message is wrong: {why}"),
             Self::Store(problem) => f.write_str(&problem.brief()),
         }
     }

@@ -147,7 +147,7 @@ impl<S: Store> Session<S> {
         let room = 2 * settings.output_bytes_max + crate::encode::MESSAGE_BYTES_MAX;
         let encoder = Encoder::with_room(&parties(&settings.id), precision, room);
         let encoder = encoder.map_err(|rejected| {
-            Problem::usage(format!("session {}", settings.id), format!("its names cannot be written: {rejected:?}"))
+            Problem::usage(format!("session {}", settings.id), format!("its names cannot be written: {rejected}"))
                 .next("use printable names")
         })?;
         let early = Early::new(settings.early_bytes_max);

@@ -6,7 +6,7 @@ use crate::schema::{Document, Row};
 use crate::svg::histogram::Series;
 use crate::svg::palette::Palette;
 use crate::svg::{self, bars, cdf};
-use crate::tables::{cycles, intervals, latency, rates, sizes, streams, unavailable};
+use crate::tables::{cycles, intervals, latency, open_loop, rates, sizes, streams, unavailable};
 use crate::view::{self, Group, LatencySection, words};
 
 /// Most curves in one chart: more cannot be told apart.
@@ -23,10 +23,16 @@ const HISTOGRAM: &str = "All strips share one time axis; the height is the share
 
 const SIZES: &str = "The line is the median, the band reaches to p99, where there were enough samples for one.";
 
+const SIZES_WITHOUT_BAND: &str = "The line is the median; there were too few samples for a p99.";
+
 const ACHIEVED: &str = "On the thin dashed line everything that was offered arrived.";
 
 const RATE_LATENCY: &str = "Filled dots on the heavy line are p50, rings on the thin line are p99, both counted from the \
                             moment a message was due.";
+
+const LOAD: &str = "Filled dots on the heavy line are p50, rings on the thin line are p99, both from the moment a message was due. A \
+                    percentile that may lie among lost messages is left out. The broad upright line is the knee of the curve of its \
+                    colour: the highest load that it carries by the rule below the table.";
 
 /// A section of distributions: the table, the ladder's bars, percentiles and histograms.
 pub(super) fn distributions(document: &Document, one: &LatencySection<'_>, palette: &Palette, i: usize) -> String {
@@ -121,10 +127,28 @@ pub(super) fn by_size(document: &Document, palette: &Palette) -> String {
         let measure = measure(&group);
         let names = names(&group, palette);
         let draw = |shape| svg::sizes::chart(&group, palette, measure, shape);
-        body += &figure(&group.heading, SIZES, &names, draw);
+        let has_band = group.rows.iter().any(|row| row.distribution.p99.is_some());
+        body += &figure(&group.heading, if has_band { SIZES } else { SIZES_WITHOUT_BAND }, &names, draw);
     }
     body += &table(&sizes::table(document, &rows), palette);
     section("sizes", &words::scenario("sizes"), &body)
+}
+
+/// Returns the section on open loops; empty if there is none.
+pub(super) fn by_load(document: &Document, palette: &Palette) -> String {
+    let rows = view::sweep(document, "open-loop");
+    if rows.is_empty() {
+        return String::new();
+    }
+    let mut body = String::new();
+    for group in view::by_load_chart(&rows) {
+        let names = names(&group, palette);
+        let knee = view::open_loop::rate;
+        let draw = |shape| svg::rates::latency(&group, palette, "response time", knee, shape);
+        body += &figure(&format!("{}, response time by load", group.heading), LOAD, &names, draw);
+    }
+    body += &table(&open_loop::table(&rows), palette);
+    section("open-loop", &words::scenario("open-loop"), &body)
 }
 
 /// Returns the section on the sweep over message rates; empty if there is none.
@@ -140,7 +164,7 @@ pub(super) fn by_rate(document: &Document, palette: &Palette) -> String {
         let title = format!("{transport}, achieved rate");
         body += &figure(&title, ACHIEVED, &names, |shape| svg::rates::achieved(&group, palette, shape));
         let title = format!("{transport}, latency under load");
-        let draw = |shape| svg::rates::latency(&group, palette, measure(&group), shape);
+        let draw = |shape| svg::rates::latency(&group, palette, measure(&group), |_| None, shape);
         body += &figure(&title, RATE_LATENCY, &names, draw);
     }
     body += &table(&rates::table(&rows), palette);

@@ -47,6 +47,7 @@ fn body(document: &Document, palette: &Palette) -> String {
     body += &context::published(document, palette);
     body += &measured::streaming(document, palette);
     body += &measured::by_size(document, palette);
+    body += &measured::by_load(document, palette);
     body += &measured::by_rate(document, palette);
     body += &context::compared(document, palette);
     body += &context::missing(document, palette);
@@ -183,10 +184,32 @@ mod tests {
     #[test]
     fn a_section_without_data_is_absent() {
         let html = render(&Document::default());
-        for id in ["distributions-1", "sizes", "rates", "ratios", "missing", "paths", "notes", "repeat", "ladder"] {
+        for id in [
+            "distributions-1",
+            "sizes",
+            "open-loop",
+            "rates",
+            "ratios",
+            "missing",
+            "paths",
+            "notes",
+            "repeat",
+            "ladder",
+        ] {
             assert!(!html.contains(&format!("<section id=\"{id}\"")), "{id}");
         }
         assert!(!html.contains("<figure>"));
+    }
+
+    #[test]
+    fn a_band_is_neither_drawn_nor_spoken_of_where_no_p99_was_measured() {
+        let mut document = sample::document();
+        document.results.retain(|row| row.scenario == "sizes");
+        assert!(render(&document).contains("the band reaches to p99") && render(&document).contains(" band "));
+        document.results.iter_mut().for_each(|row| row.distribution.p99 = None);
+        let html = render(&document);
+        assert!(!html.contains("the band reaches to p99") && !html.contains(" band "));
+        assert!(html.contains("too few samples for a p99"));
     }
 
     #[test]

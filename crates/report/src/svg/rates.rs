@@ -29,8 +29,14 @@ pub(crate) fn achieved(group: &Group<'_>, palette: &Palette, shape: Shape) -> Op
     Some(canvas.finish(shape, &format!("Achieved against offered rate, {}", group.heading)))
 }
 
-/// p50 and p99 against offered rate; none where nothing can be drawn.
-pub(crate) fn latency(group: &Group<'_>, palette: &Palette, measure: &str, shape: Shape) -> Option<String> {
+/// p50 and p99 against offered rate; none where nothing can be drawn. `knee` gives the rate at which a curve has its knee.
+pub(crate) fn latency(
+    group: &Group<'_>,
+    palette: &Palette,
+    measure: &str,
+    knee: fn(&[&Row]) -> Option<f64>,
+    shape: Shape,
+) -> Option<String> {
     let plot = Plot::of(shape);
     let times = group.rows.iter().flat_map(|row| [row.distribution.p50, row.distribution.p99]).flatten();
     let y = Scale::fit(times, plot.bottom, plot.top)?;
@@ -39,6 +45,9 @@ pub(crate) fn latency(group: &Group<'_>, palette: &Palette, measure: &str, shape
     axis::vertical_times(&mut canvas, plot, &y, latency::unit(&group.rows), &name);
     for curve in view::by_curve(&group.rows) {
         let class = palette.class(view::label(curve.rows[0]));
+        if let Some(rate) = knee(&curve.rows) {
+            canvas.curve(&[(x.at(rate), plot.bottom), (x.at(rate), plot.top)], &format!("knee {class}"));
+        }
         draw(&mut canvas, points(&curve.rows, |row| row.distribution.p99), &x, &y, &format!("thin {class}"), "ring");
         draw(&mut canvas, points(&curve.rows, |row| row.distribution.p50), &x, &y, &class, "dot");
     }

@@ -3,7 +3,7 @@
 use super::{Column, Line, Table, cpu, numbers, words};
 use crate::number::{self, Unit};
 use crate::schema::{Distribution, Document, Row};
-use crate::view::{self, compare, words};
+use crate::view::{self, compare, words as words_of};
 
 /// One column of a distribution.
 struct Statistic {
@@ -42,6 +42,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
         }
     }
     let (mut columns, mut notes) = (columns(unit, against), missing(rows));
+    notes.extend(words_of::closed_loop(rows));
     cpu::columns(rows, &mut columns, &mut notes);
     Table { columns, lines, notes }
 }
@@ -98,6 +99,6 @@ fn too_few_beyond(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) 
     };
     let names: Vec<String> = rows.iter().filter(is_short).map(|row| view::label(row).to_owned()).collect();
     (!names.is_empty()).then(|| {
-        format!("{name} of {}: fewer than 100 samples lie there, in a slice that was held up", words::list(&names))
+        format!("{name} of {}: fewer than 100 samples lie there, in a slice that was held up", words_of::list(&names))
     })
 }

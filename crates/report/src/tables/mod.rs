@@ -5,6 +5,7 @@ pub(crate) mod cycles;
 pub(crate) mod hiccups;
 pub(crate) mod intervals;
 pub(crate) mod latency;
+pub(crate) mod open_loop;
 pub(crate) mod published;
 pub(crate) mod rates;
 pub(crate) mod ratios;
@@ -12,6 +13,7 @@ pub(crate) mod sizes;
 pub(crate) mod steps;
 pub(crate) mod streams;
 pub(crate) mod unavailable;
+mod withheld;
 
 /// A table for any exporter.
 pub(crate) struct Table {

@@ -1,6 +1,6 @@
 //! Latency and loss by message rate: one line per offered rate, one group per curve.
 
-use super::{Line, Table, cpu, latency, numbers};
+use super::{Line, Table, cpu, latency, numbers, withheld};
 use crate::number::{self, MISSING, Unit};
 use crate::schema::{RateDetail, Row};
 use crate::view::{self, words};
@@ -75,7 +75,8 @@ pub(crate) fn loss(rate: &RateDetail) -> Option<f64> {
 }
 
 fn notes(rows: &[&Row]) -> Vec<String> {
-    let mut notes = latency::missing_among(rows, &["p50", "p99"]);
+    let mut notes = withheld::notes(rows, &["p50", "p99"]);
+    notes.extend(latency::missing_among(rows, &["p50", "p99"]));
     notes.push(
         "due: counted from the time at which a message was due, so that a late sender shows; sent: from the time \
          it left; late: how long after it was due it left"

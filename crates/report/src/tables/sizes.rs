@@ -33,6 +33,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
         columns.extend([numbers("p50 ratio", 0), numbers("95% interval", 5)]);
     }
     let mut notes = notes(rows, against);
+    notes.extend(words::closed_loop(rows));
     cpu::columns(rows, &mut columns, &mut notes);
     Table { columns, lines, notes }
 }

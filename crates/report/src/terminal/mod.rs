@@ -5,7 +5,7 @@ mod layout;
 pub use layout::clean;
 
 use crate::schema::{Document, Host};
-use crate::tables::{cycles, latency, published, rates, ratios, sizes, steps, streams, unavailable};
+use crate::tables::{cycles, latency, open_loop, published, rates, ratios, sizes, steps, streams, unavailable};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -53,11 +53,15 @@ fn measured(document: &Document, page: &mut Page) {
         page.title(view::words::STREAMS);
         page.table(&table);
     }
-    for scenario in ["sizes", "rates"] {
+    for scenario in ["sizes", "open-loop", "rates"] {
         let rows = view::sweep(document, scenario);
         if !rows.is_empty() {
             page.title(&view::words::scenario(scenario));
-            page.table(&if scenario == "sizes" { sizes::table(document, &rows) } else { rates::table(&rows) });
+            page.table(&match scenario {
+                "sizes" => sizes::table(document, &rows),
+                "open-loop" => open_loop::table(&rows),
+                _ => rates::table(&rows),
+            });
         }
     }
 }

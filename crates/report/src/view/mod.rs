@@ -2,6 +2,8 @@
 
 pub(crate) mod compare;
 pub(crate) mod facts;
+pub(crate) mod loss;
+pub(crate) mod open_loop;
 pub(crate) mod path;
 pub(crate) mod summary;
 pub(crate) mod words;
@@ -64,7 +66,12 @@ pub(crate) fn is_stream(row: &Row) -> bool {
 
 /// Sweeps have tables and curves of their own.
 fn is_sweep(scenario: &str) -> bool {
-    matches!(scenario, "sizes" | "rates")
+    scenario == "sizes" || is_sweep_by_rate(scenario)
+}
+
+/// Sweeps over message rates, whose tables have their losses.
+fn is_sweep_by_rate(scenario: &str) -> bool {
+    matches!(scenario, "rates" | "open-loop")
 }
 
 fn section_title(scenario: &str, ladder: bool) -> String {
@@ -89,6 +96,16 @@ pub(crate) fn by_transport<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
 /// Rows of one transport and path together: the points of one curve.
 pub(crate) fn by_curve<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
     group(rows, |row| format!("{} over {}", label(row), words::transport(&row.transport)))
+}
+
+/// Rows of one transport, path and size together: the points of one curve of load.
+pub(crate) fn by_load_curve<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
+    group(rows, |row| format!("{} over {}, {}", label(row), words::transport(&row.transport), number::bytes(row.size)))
+}
+
+/// Rows of one transport and size together: the curves of one chart of load.
+pub(crate) fn by_load_chart<'a>(rows: &[&'a Row]) -> Vec<Group<'a>> {
+    group(rows, |row| format!("{}, {}", words::transport(&row.transport), number::bytes(row.size)))
 }
 
 fn group<'a>(rows: &[&'a Row], heading: impl Fn(&Row) -> String) -> Vec<Group<'a>> {

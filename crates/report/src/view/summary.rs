@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::compare::Standing;
 use super::path::{Waiting, is_floor, waiting};
 use super::{
-    Group, by_circumstance, by_curve, by_transport, compare, fastest, is_stream, label, latency_sections,
+    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss, open_loop,
     streams as view_streams, sweep, words,
 };
 use crate::number;
@@ -39,6 +39,7 @@ pub(crate) fn summary(document: &Document) -> Summary {
     }
     found.extend(streams(document));
     found.extend(sizes(document));
+    found.extend(open_loop::sentences(document));
     found.extend(rates(document));
     found.extend(noise_floors(document));
     Summary { measured: measured(document), found, careful: careful(document) }
@@ -67,7 +68,7 @@ fn measured(document: &Document) -> String {
     if streams > 0 {
         parts.push(format!("{} ({})", lower_first(words::STREAMS), words::counted(streams, "row", "rows")));
     }
-    for scenario in ["sizes", "rates"] {
+    for scenario in ["sizes", "open-loop", "rates"] {
         let curves = by_curve(&sweep(document, scenario)).len();
         if curves > 0 {
             let curves = words::counted(curves, "curve", "curves");
@@ -247,9 +248,7 @@ fn careful(document: &Document) -> Vec<String> {
     }
     careful.extend(modes(document));
     careful.extend(virtual_machine(document));
-    careful.extend(rows_where(document, "lost messages", |row| {
-        row.lost > 0 && row.scenario != "rates" && !is_stream(row)
-    }));
+    careful.extend(loss::sentence(document));
     careful.extend(rows_where(document, "had not settled when counting began", |row| {
         row.warmup.messages > 0 && !row.warmup.steady
     }));

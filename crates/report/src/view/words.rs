@@ -1,6 +1,7 @@
 //! Words for the values of the schema. An unknown value is shown unchanged.
 
 use crate::number;
+use crate::schema::Row;
 
 /// A scenario as a heading.
 pub(crate) fn scenario(scenario: &str) -> String {
@@ -8,6 +9,7 @@ pub(crate) fn scenario(scenario: &str) -> String {
         "rr" => "Request and response",
         "sizes" => "Latency by message size",
         "rates" => "Latency and loss by message rate",
+        "open-loop" => "Response time by load",
         "ring" => "Messages through memory",
         "ring-source" => "Events of the kernel",
         "connect" => "Connections in sequence",
@@ -71,6 +73,16 @@ pub(crate) fn pace(per_second: Option<f64>) -> String {
         Some(rate) if rate > 0.0 => format!(", one due every {}", number::time(1e9 / rate)),
         _ => String::new(),
     }
+}
+
+/// What a reader of a closed loop has to know; none where no row is one.
+pub(crate) fn closed_loop(rows: &[&Row]) -> Option<String> {
+    let is_closed = |row: &&Row| row.loop_kind.as_deref() == Some("closed");
+    rows.iter().any(is_closed).then(|| {
+        "closed loop: a message is sent after the answer to the one before it; a stall delays messages that are then not counted \
+         (coordinated omission)"
+            .into()
+    })
 }
 
 /// Returns the number of sessions; empty for one or none.

@@ -8,7 +8,7 @@ use super::{Endpoint, Io, Options, Stream, shm, xdp};
 use crate::Queues;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use sidestep_sys::{Problem, cpu};
+use sidestep_sys::{Problem, cpu, interface};
 use socket2::{Domain, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -165,8 +165,22 @@ pub fn connect_shm(path: &Path, settings: &shm::Settings, options: &Options) -> 
 }
 
 fn cannot_connect(endpoint: &Endpoint, error: io::Error) -> Problem {
-    Problem::failed(format!("cannot connect to {endpoint}"), error)
-        .next("check that the other side is listening there and that no firewall is between")
+    let what = format!("cannot connect to {endpoint}");
+    if error.kind() != ErrorKind::NetworkUnreachable {
+        return Problem::failed(what, error)
+            .next("check that the other side is listening there and that no firewall is between");
+    }
+    let is_loopback =
+        |host: &str| host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+    match endpoint {
+        Endpoint::Tcp { host, .. } if is_loopback(host) && interface::check_loopback().is_err() => {
+            Problem::failed(what, "lo is down in this network namespace").next("bring it up: ip link set lo up")
+        }
+        Endpoint::Tcp { host, .. } => {
+            Problem::failed(what, error).next(format!("see the route to it, and add one: ip route get {host}"))
+        }
+        _ => Problem::failed(what, error).next("see the routes: ip route"),
+    }
 }
 
 /// Begins with the first of the addresses where that can be; where it cannot be at any, the last error tells why. The timeout is

@@ -169,18 +169,21 @@ pub(super) fn time(ns: u64) -> String {
     }
 }
 
-/// Formats rows as lines of text with all columns.
-pub(super) fn table(rows: &[Row]) -> String {
+/// Formats rows as lines of text, with the columns that `width` has room for.
+pub(super) fn table(rows: &[Row], width: usize) -> String {
+    let columns = Column::fitting(u16::try_from(width).unwrap_or(u16::MAX));
     let line = |cell: &dyn Fn(Column) -> String| {
-        let cells = Column::ALL.map(|column| {
+        let cells = columns.iter().map(|column| {
             let width = usize::from(column.width());
             match column {
-                Column::Path => cell(column),
-                _ if column.is_number() => format!("{:>width$}", cell(column)),
-                _ => format!("{:<width$}", cell(column)),
+                Column::Path => cell(*column),
+                _ if column.is_number() => format!("{:>width$}", cell(*column)),
+                _ => format!("{:<width$.width$}", cell(*column)),
             }
         });
-        format!("{}\n", cells.join(" ").trim_end())
+        // Only the last cell is longer than its column: a reason.
+        let line: String = cells.collect::<Vec<_>>().join(" ").chars().take(width).collect();
+        format!("{}\n", line.trim_end())
     };
     let head = line(&|column| column.title().to_owned());
     rows.iter().fold(head, |text, row| text + &line(&|column| column.cell(row)))
@@ -202,6 +205,15 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_text_fit_the_terminal() {
+        let rows = [row(7, "a-program-with-a-long-name", 1e6, Some(12_300))];
+        for width in [0, 10, 40, 80, 120, 200] {
+            assert!(table(&rows, width).lines().all(|line| line.chars().count() <= width), "{width}");
+        }
+        assert!(table(&rows, usize::MAX).contains("REMOTE"));
+    }
+
+    #[test]
     fn a_narrow_terminal_gets_what_it_needs_most() {
         let titles = |width| Column::fitting(width).into_iter().map(Column::title).collect::<Vec<_>>().join(" ");
         assert_eq!(titles(10), "");
@@ -217,7 +229,7 @@ mod tests {
 
     #[test]
     fn lines_have_all_columns() {
-        let text = table(&[row(6, "redis", 12_000.0, Some(12_300)), row(7, "redis", 0.0, None)]);
+        let text = table(&[row(6, "redis", 12_000.0, Some(12_300)), row(7, "redis", 0.0, None)], 300);
         assert!(text.starts_with("    PID PROGRAM        SOCKET"), "{text}");
         assert!(text.contains("fd 6 tcp") && text.contains("12k") && text.contains("12.3us"), "{text}");
         assert!(text.ends_with("kernel: a child has it\n"), "{text}");

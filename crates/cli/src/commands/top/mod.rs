@@ -36,7 +36,7 @@ impl Source {
     /// Without a control plane the programs under `sidestep run` are shown, if there are any.
     fn open(args: &Args) -> Result<Self, Problem> {
         let path = args.socket.clone().map_or_else(place::socket, Ok)?;
-        let client = match Client::connect_to(&path, "sidestep top") {
+        let client = match Client::connect_to(&path, super::ps::OBSERVERS[1]) {
             Ok(client) => Some(client),
             Err(error) if sidestep_unmodified::status::programs().is_empty() => return Err(error.into()),
             Err(error) => {
@@ -99,10 +99,11 @@ fn show(before: &rows::Sample, now: &rows::Sample, args: &Args) -> Result<(), Pr
         let failed = |error| Problem::failed("cannot list stacks", error).next("leave --json out");
         return output::print(&(serde_json::to_string(&rates).map_err(failed)? + "\n"));
     }
-    let mut text = stacks::table(&rates);
+    let width = output::terminal_width().unwrap_or(usize::MAX);
+    let mut text = stacks::table(&rates, width);
     let sockets = rows::rows(before, now).into_iter().filter(rows::Row::is_socket).collect::<Vec<_>>();
     if !sockets.is_empty() {
-        text.push_str(&column::table(&sockets));
+        text.push_str(&column::table(&sockets, width));
     }
     output::print(&text)
 }

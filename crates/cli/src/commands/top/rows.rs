@@ -132,7 +132,10 @@ fn of_engine(program: &Program, engine: &Engine) -> Row {
         local: engine.interface.clone(),
         remote: String::new(),
         is_accelerated: true,
-        path: format!("{} sockets", program.page.sockets.len()),
+        path: match program.page.sockets.len() {
+            1 => "1 socket".to_owned(),
+            count => format!("{count} sockets"),
+        },
         queue: ranges(engine.queues.iter().copied()),
         rx_per_s: 0.0,
         tx_per_s: 0.0,

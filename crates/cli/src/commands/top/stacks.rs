@@ -96,27 +96,58 @@ pub(super) fn should_be_0(name: &str) -> bool {
     known.is_some_and(|counter| counter.meaning() == Meaning::Fault)
 }
 
-pub(super) fn table(rates: &[Rates]) -> String {
-    let mut text = format!(
-        "{:>7}  {:<20} {:>5}  {:<18} {:>9} {:>11} {:>11} {:>10} {:>10} {:>9}  should be 0\n",
-        "pid", "program", "stack", "queue", "sockets", "rx/s", "tx/s", "rx kern/s", "tx kern/s", "kicks/s"
-    );
+/// A column of the list: title, width, whether its text stands to the left, and its cell.
+struct Column(&'static str, usize, bool, fn(&Rates) -> String);
+
+const COLUMNS: [Column; 10] = [
+    Column("pid", 7, false, |row| row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string())),
+    Column("program", 16, true, |row| row.program.clone()),
+    Column("stack", 5, false, |row| row.stack.to_string()),
+    Column("queue", 16, true, queue),
+    Column("sockets", 9, false, |row| format!("{}/{}", row.sockets_accelerated, row.sockets)),
+    Column("rx/s", 9, false, |row| format!("{:.0}", row.rx_per_s)),
+    Column("tx/s", 9, false, |row| format!("{:.0}", row.tx_per_s)),
+    Column("rx kern/s", 9, false, |row| format!("{:.0}", row.rx_kernel_per_s)),
+    Column("tx kern/s", 9, false, |row| format!("{:.0}", row.tx_kernel_per_s)),
+    Column("kicks/s", 8, false, |row| format!("{:.0}", row.kicks_per_s)),
+];
+
+fn queue(row: &Rates) -> String {
+    let mode = match row.mode {
+        Mode::ZeroCopy => "zc",
+        Mode::Copy => "copy",
+        Mode::Generic => "generic",
+    };
+    format!("{} {} {mode}", row.interface, ranges(row.queues.iter().copied()))
+}
+
+fn faults(row: &Rates) -> String {
+    let faults: Vec<String> = row.faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
+    faults.join(", ")
+}
+
+/// Formats the stacks as lines of text, with the columns that `width` has room for.
+pub(super) fn table(rates: &[Rates], width: usize) -> String {
+    let mut used = 0;
+    let fits = |column: &&Column| {
+        used += column.1 + 1;
+        used <= width + 1
+    };
+    let shown: Vec<&Column> = COLUMNS.iter().take_while(fits).collect();
+    let line = |cell: &dyn Fn(&Column) -> String| {
+        let cells = shown.iter().map(|column| match column {
+            Column(_, width, true, _) => format!("{:<width$.width$}", cell(column)),
+            Column(_, width, false, _) => format!("{:>width$}", cell(column)),
+        });
+        format!("{}\n", cells.collect::<Vec<_>>().join(" ").trim_end())
+    };
+    let head = line(&|column| column.0.to_owned());
     if rates.is_empty() {
-        text.push_str("no program is accelerated; sidestep ps shows the reasons\n");
+        return head + "no program is accelerated; sidestep ps shows the reasons\n";
     }
-    for row in rates {
-        let mode = match row.mode {
-            Mode::ZeroCopy => "zc",
-            Mode::Copy => "copy",
-            Mode::Generic => "generic",
-        };
-        let queue = format!("{} {} {mode}", row.interface, ranges(row.queues.iter().copied()));
-        let sockets = format!("{}/{}", row.sockets_accelerated, row.sockets);
-        let pid = row.pid.map_or_else(|| "?".to_owned(), |pid| pid.to_string());
-        let _ = write!(text, "{pid:>7}  {:<20.20} {:>5}  {queue:<18.18} {sockets:>9}", row.program, row.stack);
-        let _ = write!(text, " {:>11.0} {:>11.0} {:>10.0}", row.rx_per_s, row.tx_per_s, row.rx_kernel_per_s);
-        let faults: Vec<String> = row.faults.iter().map(|(name, value)| format!("{name} {value}")).collect();
-        let _ = writeln!(text, " {:>10.0} {:>9.0}  {}", row.tx_kernel_per_s, row.kicks_per_s, faults.join(", "));
+    let mut text = rates.iter().fold(head, |text, row| text + &line(&|column| column.3(row)));
+    for row in rates.iter().filter(|row| !row.faults.is_empty()) {
+        let _ = writeln!(text, "should be 0, of stack {}: {}", row.stack, faults(row));
     }
     text
 }
@@ -153,8 +184,15 @@ mod tests {
     fn rates_are_differences_and_faults_are_named() {
         let rates = rates(&sample(1000, 0), &sample(3000, 2), 2.0);
         assert_eq!((rates[0].rx_per_s, rates[0].faults["link_faults"]), (1000.0, 2));
-        let text = table(&rates);
-        assert!(text.contains("eth1 1-2 copy") && text.contains("link_faults 2"), "{text}");
-        assert!(table(&[]).contains("sidestep ps"));
+        let text = table(&rates, 120);
+        assert!(text.contains("eth1 1-2 copy") && text.contains("kicks/s"), "{text}");
+        assert!(text.contains("should be 0, of stack 3: link_faults 2"), "{text}");
+        assert!(table(&[], 120).contains("sidestep ps"));
+        for width in [0, 20, 80, 81, 120, 200] {
+            let table = table(&rates, width);
+            let lines = table.lines().filter(|line| !line.starts_with("should be 0, of"));
+            lines.for_each(|line| assert!(line.chars().count() <= width, "{width}: {line}"));
+        }
+        assert!(table(&rates, 80).contains("tx/s"));
     }
 }
