@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "sys",
+            "wire",
             "ring",
             "kernel_ring",
             "control_api",

@@ -2,7 +2,7 @@
 //!
 //! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
 
-use crate::bypass::{self, ControlPlaneThread, Load, connect_past_kernel};
+use crate::bypass::{self, Consent, ControlPlaneThread, Device, Load, connect_past_kernel};
 use crate::link::StreamLink;
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
@@ -125,7 +125,8 @@ impl Way {
             }
             // The threads of an engine shall not be where the client spins.
             cpu::restrict(&self.cpus)?;
-            let engine = bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?;
+            let device = Device::toward(&Consent::Lab, self.from.ipv4.into(), self.address.ip())?;
+            let engine = bypass::engine(&device, Load::RoundTrips)?;
             connect_past_kernel(engine, self.address)
         })
     }

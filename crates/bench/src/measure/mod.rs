@@ -19,11 +19,12 @@ pub(crate) use round_trip::settling_time;
 pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
-use crate::bypass::ControlPlaneThread;
+use crate::bypass::{ControlPlane, Device, Keeper};
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::stats::Slice;
 use sidestep_sys::clock::Clock;
+use sidestep_sys::printable::printable;
 use sidestep_sys::{Problem, cpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +32,9 @@ use std::time::Duration;
 
 /// The most samples of one slice, which ends when they are reached. 8 MiB.
 pub(crate) const SAMPLES_MAX: usize = 1 << 20;
+
+/// The longest note of a peer, bytes.
+const NOTE_BYTES_MAX: usize = 600;
 
 /// Time-out of streams over an impaired wire, within which a handshake may lose a segment.
 const IMPAIRED_LOOK_UP: Duration = Duration::from_secs(3);
@@ -51,7 +55,9 @@ pub(crate) struct Bench {
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
-    plane: Option<ControlPlaneThread>,
+    plane: Option<ControlPlane>,
+    // After `plane`: a started control plane ends when nothing of ours is connected.
+    keeper: Keeper,
 }
 
 /// The CPUs that pinned paths use.
@@ -79,6 +85,7 @@ impl Bench {
             stop,
             yardsticks: Default::default(),
             plane: None,
+            keeper: Keeper::default(),
         }
     }
 
@@ -95,9 +102,33 @@ impl Bench {
     /// Starts a control plane on this end, if none runs.
     fn need_plane(&mut self) -> Result<(), Problem> {
         if self.plane.is_none() {
-            self.plane = Some(ControlPlaneThread::start(&self.allowed)?);
+            self.plane = Some(ControlPlane::need(&self.ends.consent, &self.keeper, &self.allowed)?);
         }
         Ok(())
+    }
+
+    /// Takes a started control plane off the interface, for a program of a slice's own.
+    fn leave_interface(&mut self) {
+        self.plane.take_if(|plane| plane.is_on_host());
+        self.keeper.end();
+    }
+
+    /// The interface of engines that have datagrams.
+    fn device(&self) -> Result<Device, Problem> {
+        Device::every_queue(&self.ends.consent, self.ends.client)
+    }
+
+    /// The interface of engines that connect to the peer.
+    fn device_toward(&self) -> Result<Device, Problem> {
+        Device::toward(&self.ends.consent, self.ends.client, self.ends.server)
+    }
+
+    /// Returns what a reader of the results must know of both ends of a path past the kernel.
+    fn note(&self, link: &str, peer: Option<&str>) -> String {
+        let plane = self.plane.as_ref().map_or_else(String::new, |plane| format!("; {}", plane.note()));
+        // The peer's words are another host's.
+        let peer = peer.map_or_else(String::new, |peer| format!(". The peer: {}", printable(peer, NOTE_BYTES_MAX)));
+        format!("{link}{plane}{peer}")
     }
 
     /// The longest wait of a call, and of connecting. A lost SYN comes again after a second.

@@ -1,5 +1,6 @@
 //! Messages between the measuring end and its peer: one JSON object each, after its length as u32 little-endian.
 
+pub use crate::bypass::Told;
 pub use crate::cpu_time::Spent;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 /// First word of the first message, which tells other connections apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message that either end accepts: many times the facts about a host.
@@ -25,6 +26,9 @@ pub enum Request {
         protocol: u32,
         /// Version of the program.
         version: String,
+        /// The boot of its kernel (`/proc/sys/kernel/random/boot_id`), by which the peer knows whether it shares its CPUs.
+        #[serde(default)]
+        boot_id: String,
     },
     /// Answer every message, for one slice.
     Echo(Echo),
@@ -90,8 +94,6 @@ pub struct Echo {
     pub port: u16,
     /// Work before each answer, nanoseconds.
     pub service_time_ns: u64,
-    /// The measuring end's MAC address, for bare frames.
-    pub mac: Option<[u8; 6]>,
 }
 
 /// One slice of a rate sweep.
@@ -130,6 +132,15 @@ pub enum Reply {
         host: Box<Host>,
         /// MTU of its interface; none if it is unknown.
         mtu: Option<u32>,
+        /// Set if the measuring end runs under the same kernel: its CPUs are the peer's.
+        #[serde(default)]
+        same_machine: bool,
+        /// CPU of pinned paths, unless the measuring end may choose another.
+        #[serde(default)]
+        cpu: Option<u32>,
+        /// What the peer may do past the kernel.
+        #[serde(default)]
+        past_kernel: Told,
     },
     /// The slice may begin.
     Ready(Ready),
@@ -155,8 +166,8 @@ pub struct Ready {
     pub group: Option<SocketAddrV4>,
     /// Receive buffer that the kernel granted, bytes.
     pub receive_buffer: usize,
-    /// The peer's MAC address, for bare frames.
-    pub mac: Option<[u8; 6]>,
+    /// The peer's way past the kernel: mode, queues, interface, control plane.
+    pub note: Option<String>,
 }
 
 /// The peer's counts of a slice.

@@ -5,9 +5,9 @@ use super::control::Control;
 use super::protocol::{Accept, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
-use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
+use crate::bypass::{Consent, ControlPlane, Device, Keeper, Load, StackLink, StackListener};
 use crate::congestion;
-use crate::frames::{End, PORT, SIZE_MAX};
+use crate::frames::{End, Flow, OwnPort, SIZE_MAX};
 use crate::host;
 use crate::link::{DatagramLink, Link, StreamLink, datagrams};
 use crate::message::check_size;
@@ -32,12 +32,11 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// The reason why no XDP program is attached outside of a lab, and the next step.
-const NOT_IN_LAB: &str = "this end's interface is not one of a lab";
+/// The next step where only a lab has what is asked for.
 const IN_LAB: &str = "measure in a lab, as root: --place lab";
 
 /// The other end of a control connection, and the addresses of the messages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Origin {
     /// Address that slices are served on.
     pub local: IpAddr,
@@ -45,8 +44,10 @@ pub struct Origin {
     pub remote: IpAddr,
     /// Set if both ends are on one host, so that Unix sockets and shared memory work.
     pub same_host: bool,
-    /// Set if this end's interface is one of a lab, to which an XDP program may be attached.
-    pub in_lab: bool,
+    /// What this end may do past the kernel.
+    pub consent: Consent,
+    /// The keeper of control planes that sessions start.
+    pub keeper: Keeper,
     /// Addresses of this end and of the measuring end by the second pair of the lab, for paths frame by frame.
     pub by_frames: Option<(IpAddr, IpAddr)>,
     /// CPU for pinned paths, if the measuring end names none.
@@ -67,7 +68,7 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
 
 struct Session {
     /// Started with the first slice that needs it.
-    plane: Option<ControlPlaneThread>,
+    plane: Option<ControlPlane>,
     control: Control,
     origin: Origin,
     streamed: Streamed,
@@ -78,7 +79,7 @@ struct Session {
 impl Session {
     /// Answers the greeting; false if the other end must not go on.
     fn welcome(&mut self) -> Result<bool, Problem> {
-        let Some(Request::Hello { magic, protocol, .. }) = self.request()? else { return Ok(false) };
+        let Some(Request::Hello { magic, protocol, boot_id, .. }) = self.request()? else { return Ok(false) };
         if magic != MAGIC {
             return Err(Problem::failed("closed a connection", "it does not come from sidestep"));
         }
@@ -88,6 +89,9 @@ impl Session {
             version,
             host: Box::new(self.origin.allowed.told(host::facts(&host::ClockFacts::default()))),
             mtu: mtu::of_way(self.origin.local, self.origin.remote),
+            same_machine: !boot_id.is_empty() && boot_id == host::boot_id(),
+            cpu: Some(self.origin.cpu),
+            past_kernel: self.origin.consent.told(),
         })?;
         Ok(protocol == PROTOCOL)
     }
@@ -146,7 +150,7 @@ impl Session {
         }
         if path.medium == Medium::Stack {
             let mut link = self.open_stack(Load::RoundTrips, request.size)?.waiting(path);
-            let ready = Ready { port: link.port()?, ..Ready::default() };
+            let ready = Ready { port: link.port()?, note: self.note(link.note()), ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
             self.place_thread(path, request.cpu)?;
@@ -168,11 +172,14 @@ impl Session {
 
     /// Has a program under the library answer.
     fn echo_unmodified(&mut self, request: &Echo) -> Result<Reply, Problem> {
+        if self.origin.consent != Consent::Lab {
+            return Err(Problem::usage("cannot answer by path run", "it starts programs, in a lab only").next(IN_LAB));
+        }
         self.need_plane()?;
         let failed = |error| Problem::failed("cannot answer under the library", error);
         let program = std::env::current_exe().map_err(failed)?;
         let cpu = self.origin.allowed.cpu(request.cpu, self.origin.cpu)?;
-        let (transport, Origin { local, remote, .. }) = (request.transport, self.origin);
+        let (transport, Origin { local, remote, .. }) = (request.transport, self.origin.clone());
         let server = Server { transport, local, remote, size: request.size, cpu };
         let (port, started) = server.start(&program)?;
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
@@ -228,9 +235,7 @@ impl Session {
         check_size(request.size, Transport::Tcp.size_max())?;
         let (local, remote) = self.way(path)?;
         if path.medium == Medium::Stack {
-            self.need_plane()?;
-            let listener = StackListener::open(self.origin.local, Load::RoundTrips, Config::latency())?;
-            self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
+            let listener = self.listen_past_kernel(Load::RoundTrips, Config::latency())?;
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
@@ -246,39 +251,64 @@ impl Session {
 
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
     fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
-        if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer bare frames", NOT_IN_LAB).next(IN_LAB));
-        }
+        self.origin.consent.check_own_program()?;
         check_size(request.size, SIZE_MAX)?;
+        let (IpAddr::V4(local), IpAddr::V4(remote)) = (self.origin.local, self.origin.remote) else {
+            return Err(Problem::usage("cannot answer bare frames", "they are IPv4").next("use an IPv4 address"));
+        };
+        self.leave_interface();
         self.place_thread(path, request.cpu)?;
-        let mut end = End::open(self.origin.local)?;
-        self.say(&Reply::Ready(Ready { port: PORT, mac: Some(end.mac), ..Ready::default() }))?;
+        let port = OwnPort::take()?;
+        let number = port.number;
+        let flow = Flow { local: SocketAddrV4::new(local, number), remote: SocketAddrV4::new(remote, request.port) };
+        let mut end = End::open(&self.origin.consent.interface(local.into())?, port, flow)?;
+        self.say(&Reply::Ready(Ready { port: number, note: Some(end.note()), ..Ready::default() }))?;
         let watch = self.watch(path);
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
     fn open_stack(&mut self, load: Load, size: u32) -> Result<StackLink, Problem> {
         self.need_plane()?;
-        StackLink::open(self.origin.local, load, size)
+        StackLink::open(&self.device()?, self.origin.local, load, size)
+    }
+
+    /// The interface of this end's engines.
+    fn device(&self) -> Result<Device, Problem> {
+        Device::every_queue(&self.origin.consent, self.origin.local)
+    }
+
+    /// Returns what a reader of the results must know of this end's link, and of its control plane.
+    fn note(&self, link: String) -> Option<String> {
+        self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
+    }
+
+    /// Takes a started control plane off the interface, for a program of a slice's own.
+    fn leave_interface(&mut self) {
+        self.plane.take_if(|plane| plane.is_on_host());
+        self.origin.keeper.end();
+    }
+
+    /// Listens past the kernel, and says so.
+    fn listen_past_kernel(&mut self, load: Load, settings: Config) -> Result<StackListener, Problem> {
+        self.need_plane()?;
+        let listener = StackListener::open(&self.device()?, self.origin.local, load, settings)?;
+        let note = self.note(listener.note());
+        self.say(&Reply::Ready(Ready { port: listener.port(), note, ..Ready::default() }))?;
+        Ok(listener)
     }
 
     /// The measuring end's connection for one slice, past the kernel.
     fn accept_past_kernel(&mut self, load: Load, settings: Config) -> Result<StreamLink, Problem> {
-        self.need_plane()?;
-        let listener = StackListener::open(self.origin.local, load, settings)?;
-        self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
-        listener.accept(CONNECT_MAX, self.origin.remote)
+        self.listen_past_kernel(load, settings)?.accept(CONNECT_MAX, self.origin.remote)
     }
 
     /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
     /// for them shall not be where it spins later.
     fn need_plane(&mut self) -> Result<(), Problem> {
-        if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer past the kernel", NOT_IN_LAB).next(IN_LAB));
-        }
+        self.origin.consent.interface(self.origin.local)?;
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
-            self.plane = Some(ControlPlaneThread::start(&self.cpus)?);
+            self.plane = Some(ControlPlane::need(&self.origin.consent, &self.origin.keeper, &self.cpus)?);
         }
         Ok(())
     }
@@ -348,7 +378,7 @@ impl Session {
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
     fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
         let mut link = self.open_stack(Load::Stream, request.size)?.waiting(path);
-        let mut ready = Ready { port: link.port()?, ..Ready::default() };
+        let mut ready = Ready { port: link.port()?, note: self.note(link.note()), ..Ready::default() };
         link.connect(SocketAddr::new(self.origin.remote, request.port))?;
         if let Some(group) = request.group {
             ready.group = Some(SocketAddrV4::new(group, link.join(group)?));

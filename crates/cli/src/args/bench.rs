@@ -72,6 +72,14 @@ pub(crate) struct Place {
     /// Measure against `sidestep bench serve` on another machine (default port 7411)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["place", "ipv6"])]
     pub(crate) to: Option<Target>,
+    /// With --to: go past the kernel on this interface, for the paths xdp, xdp-one-end, xdp-block and xdp-raw, by the control
+    /// plane that runs here
+    #[arg(long, value_name = "IF", requires = "to")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface, and end it with the run; let
+    /// xdp-raw attach its own program
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Use IPv6 between the ends on this machine
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
@@ -398,6 +406,14 @@ pub(crate) struct Serve {
     /// Bytes to stream in a session beyond those received in it; `bench bulk` needs them
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) stream_bytes: u64,
+    /// Answer past the kernel on this interface, by the control plane that runs here
+    #[arg(long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface until nobody has measured for ten
+    /// seconds; let xdp-raw attach its own program. For networks whose every host may do that: a change of programs stops some
+    /// devices for seconds
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Send this host's name, kernel and kernel command line to measuring ends
     #[arg(long)]
     pub(crate) facts: bool,

@@ -33,6 +33,8 @@ pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
 fn place(args: &Verify) -> Place {
     let first = args.subject.cpus.as_ref().and_then(|cpus| cpus.iter().next());
     Place {
+        interface: None,
+        start_control: false,
         place: args.place,
         to: args.to,
         ipv6: false,
