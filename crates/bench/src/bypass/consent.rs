@@ -2,7 +2,7 @@
 //! measuring end makes it for the other one.
 
 use serde::{Deserialize, Serialize};
-use sidestep_sys::{Problem, interface};
+use sidestep_sys::{Problem, interface, xdp};
 use std::net::IpAddr;
 
 /// The decision of whoever has started this end.
@@ -40,6 +40,14 @@ impl Consent {
     /// Checks that the interface exists here.
     pub fn check(&self) -> Result<(), Problem> {
         if let Self::Interface { name, .. } = self { interface::check(name) } else { Ok(()) }
+    }
+
+    /// Returns the note on a path of the kernel that is measured while an XDP program is attached to the interface, which every frame
+    /// passes then.
+    pub(crate) fn kernel_note(&self) -> Option<String> {
+        let Self::Interface { name, .. } = self else { return None };
+        let id = xdp::device(name).ok()?.xdp_program?;
+        Some(format!("the kernel's path with XDP program {id} attached to {name}, which passes its frames on"))
     }
 
     /// Returns what the other end is told of it.

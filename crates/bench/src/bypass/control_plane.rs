@@ -6,8 +6,9 @@
 use super::{Consent, ControlPlaneThread};
 use sidestep_control_api::client::{Client, Error};
 use sidestep_control_api::place;
-use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use sidestep_sys::process::Process;
+use sidestep_sys::{Problem, xdp};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -82,16 +83,17 @@ impl ControlPlane {
 struct Started {
     process: Process,
     socket: PathBuf,
+    interface: String,
 }
 
 impl Drop for Started {
     fn drop(&mut self) {
         if !self.process.is_alive() {
-            return;
+            return self.say_what_is_left();
         }
         if self.has_others() {
             let pid = self.process.pid;
-            return sidestep_sys::problem::say(format!(
+            return say(format!(
                 "the control plane that was started for the run (process {pid}) goes on: other programs use it. It ends ten \
                  seconds after the last of them"
             ));
@@ -102,21 +104,25 @@ impl Drop for Started {
             std::thread::sleep(LOOK);
         }
         if self.process.is_alive() {
-            sidestep_sys::problem::say(
-                Problem::failed(
-                    format!(
-                        "the control plane that was started for the run (process {}) does not end",
-                        self.process.pid
-                    ),
-                    "it is silent",
-                )
-                .next("end it, and then detach what it has left: sidestep control --cleanup"),
-            );
+            say(Problem::failed(
+                format!("the control plane that was started for the run (process {}) does not end", self.process.pid),
+                "it is silent",
+            )
+            .next("end it, and then detach what it has left: sidestep control --cleanup"));
         }
     }
 }
 
 impl Started {
+    /// Says what one that has ended early may have left: it detaches, unless it was killed.
+    fn say_what_is_left(&self) {
+        let (pid, interface) = (self.process.pid, &self.interface);
+        let Some(program) = xdp::device(interface).ok().and_then(|device| device.xdp_program) else { return };
+        let what = format!("the control plane that was started for the run (process {pid}) has ended before it");
+        let left = Problem::failed(what, format!("XDP program {program} is attached to {interface}"));
+        say(left.next("if no other control plane runs, detach it: sidestep control --cleanup"));
+    }
+
     /// Returns whether other processes are connected to it.
     fn has_others(&self) -> bool {
         let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
@@ -167,5 +173,5 @@ fn start(interface: &str) -> Result<(Client, Started), Problem> {
     let client = Client::connect_to(&socket, NAME)?;
     let pid = client.control_pid();
     let process = Process::of(pid).ok().flatten().ok_or_else(|| failed(&"it ended early"))?;
-    Ok((client, Started { process, socket }))
+    Ok((client, Started { process, socket, interface: interface.to_owned() }))
 }

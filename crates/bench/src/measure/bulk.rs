@@ -78,7 +78,7 @@ impl Bench {
                 let ready = self.ask_ready(request)?;
                 let link = connect_past_kernel(engine, SocketAddr::new(way.server, ready.port));
                 link.map(|link| {
-                    let note = Some(self.note(&link.note(), ready.note.as_deref()));
+                    let note = Some(self.stack_note(&link.note(), ready.note.as_deref()));
                     Opened { note, link: link.waiting(target.path), congestion }
                 })
             }
@@ -93,7 +93,7 @@ impl Bench {
                 StreamLink::connect(&Endpoint::from(SocketAddr::new(way.server, ready.port)), &options).and_then(
                     |link| {
                         let congestion = congestion::of_kernel(link.descriptor(), self.congestion.as_deref())?;
-                        Ok(Opened { link, note: None, congestion })
+                        Ok(Opened { link, note: self.kernel_note(ready.note.as_deref()), congestion })
                     },
                 )
             }

@@ -83,7 +83,10 @@ impl Bench {
             slice: self.take_slice(),
             settling: SETTLE,
             cpu: BothSpent { here, peer: done.cpu },
-            note: note.map(|note| self.note(&note, ready.note.as_deref())),
+            note: match note {
+                Some(note) => Some(self.stack_note(&note, ready.note.as_deref())),
+                None => self.kernel_note(ready.note.as_deref()),
+            },
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })

@@ -123,12 +123,25 @@ impl Bench {
         Device::toward(&self.ends.consent, self.ends.client, self.ends.server)
     }
 
+    /// Returns what a reader must know of both ends of a path of the kernel.
+    fn kernel_note(&self, peer: Option<&str>) -> Option<String> {
+        match (self.ends.consent.kernel_note(), peer) {
+            (None, None) => None,
+            (here, peer) => Some(self.note(&here.unwrap_or_else(|| "the kernel's path".into()), peer)),
+        }
+    }
+
     /// Returns what a reader of the results must know of both ends of a path past the kernel.
     fn note(&self, link: &str, peer: Option<&str>) -> String {
-        let plane = self.plane.as_ref().map_or_else(String::new, |plane| format!("; {}", plane.note()));
         // The peer's words are another host's.
         let peer = peer.map_or_else(String::new, |peer| format!(". The peer: {}", printable(peer, NOTE_BYTES_MAX)));
-        format!("{link}{plane}{peer}")
+        format!("{link}{peer}")
+    }
+
+    /// The same of an end past the kernel, whose control plane is told.
+    fn stack_note(&self, link: &str, peer: Option<&str>) -> String {
+        let plane = self.plane.as_ref().map_or_else(String::new, |plane| format!("; {}", plane.note()));
+        self.note(&format!("{link}{plane}"), peer)
     }
 
     /// The longest wait of a call, and of connecting. A lost SYN comes again after a second.

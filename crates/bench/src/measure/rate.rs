@@ -90,7 +90,8 @@ impl Bench {
         let meter = Meter::start(self.watched_cpus());
         let sent = self.connect(back, &way, &ready, target);
         let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
-        self.finish(sent, meter, ready.receive_buffer)
+        let note = self.kernel_note(ready.note.as_deref());
+        self.finish(sent.map(|sent| RateSlice { note, ..sent }), meter, ready.receive_buffer)
     }
 
     /// The same by our own stack, from an engine of ours to one of the peer's.
@@ -101,12 +102,12 @@ impl Bench {
         let mut link = StackLink::open(&self.device()?, self.ends.client, Load::Stream, target.size)?;
         self.place_thread(true)?;
         let ready = self.ask_sink(target, link.port()?)?;
-        let note = self.note(&link.note(), ready.note.as_deref());
+        let note = Some(self.stack_note(&link.note(), ready.note.as_deref()));
         let meter = Meter::start(self.watched_cpus());
         let connected = link.connect(SocketAddr::new(self.ends.server, ready.port));
         let connected = connected.and_then(|()| ready.group.map_or(Ok(()), |group| link.send_to_group(group)));
         let sent = connected.and_then(|()| self.stream(target, Box::new(link), None, duration));
-        self.finish(sent.map(|sent| RateSlice { note: Some(note), ..sent }), meter, ready.receive_buffer)
+        self.finish(sent.map(|sent| RateSlice { note, ..sent }), meter, ready.receive_buffer)
     }
 
     /// Receives the peer's counts of the slice.

@@ -160,7 +160,7 @@ impl Bench {
         let (link, note) = match target.path.medium {
             Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
             Medium::Stack => self.open_stack(target).map(|(link, note)| (link, Some(note)))?,
-            _ => (self.open(target)?, None),
+            _ => self.open(target)?,
         };
         // From here on the peer sends one more reply, whatever happens to the slice.
         let packets = self.packet_meter(target);
@@ -182,7 +182,7 @@ impl Bench {
     }
 
     /// Asks the peer to echo, and connects to it.
-    fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
+    fn open(&mut self, target: Target) -> Result<(Box<dyn Link>, Option<String>), Problem> {
         let options = Options {
             waiting: target.path.waiting,
             backend: target.path.backend,
@@ -199,13 +199,14 @@ impl Bench {
         let ready = self.ask_echo(target, local.map_or(0, |local| local.port()))?;
         let there = SocketAddr::new(server, ready.port);
         let stream = |endpoint| StreamLink::connect(&endpoint, &options).map(|link| Box::new(link) as Box<dyn Link>);
+        let note = self.kernel_note(ready.note.as_deref());
         let link = match (port, ready.unix) {
             (Some(port), _) => port.connect(there, &options).map(|socket| Box::new(DatagramLink::new(socket)) as _),
             (None, Some(path)) if target.transport == Transport::Shm => stream(Endpoint::Shm(path.into())),
             (None, Some(path)) => stream(Endpoint::Unix(path.into())),
             (None, None) => stream(Endpoint::from(there)),
         };
-        link.inspect_err(|_| {
+        link.map(|link| (link, note)).inspect_err(|_| {
             // The peer gives up the slice that it was ready for. Its report is read here, so that it is not taken
             // for the answer to the next request.
             let _ = self.control().reply();
@@ -248,7 +249,7 @@ impl Bench {
         self.place_thread(true)?;
         let port = link.port()?;
         let ready = self.ask_echo(target, port)?;
-        let note = self.note(&link.note(), ready.note.as_deref());
+        let note = self.stack_note(&link.note(), ready.note.as_deref());
         link.connect(SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
@@ -265,7 +266,7 @@ impl Bench {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
-        let note = self.note(&link.note(), ready.note.as_deref());
+        let note = self.stack_note(&link.note(), ready.note.as_deref());
         Ok((Box::new(link.waiting(target.path)), note))
     }
 

@@ -243,7 +243,8 @@ impl Session {
         let failed = |error| Problem::failed("cannot listen", error);
         let listener = accept::listen(local, &options(path)).map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.as_socket().map_or(0, |local| local.port());
-        self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
+        let ready = self.of_kernel(Ready { port, ..Ready::default() });
+        self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         accept::run(&listener, &options(path), remote, request.size, watch).map(Reply::Done)
@@ -280,6 +281,11 @@ impl Session {
     /// Returns what a reader of the results must know of this end's link, and of its control plane.
     fn note(&self, link: String) -> Option<String> {
         self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
+    }
+
+    /// Adds what a reader of the results must know of a path of the kernel at this end.
+    fn of_kernel(&self, ready: Ready) -> Ready {
+        Ready { note: self.origin.consent.kernel_note(), ..ready }
     }
 
     /// Takes a started control plane off the interface, for a program of a slice's own.
@@ -328,7 +334,9 @@ impl Session {
         let mut io = Io::default();
         let mut listener = Listener::bind(&mut io, &endpoint, &options(path))?;
         let ready = match listener.endpoint() {
-            Endpoint::Tcp { port, .. } | Endpoint::Xdp { port, .. } => Ready { port: *port, ..Ready::default() },
+            Endpoint::Tcp { port, .. } | Endpoint::Xdp { port, .. } => {
+                self.of_kernel(Ready { port: *port, ..Ready::default() })
+            }
             Endpoint::Unix(path) | Endpoint::Shm(path) => {
                 Ready { unix: Some(path.display().to_string()), ..Ready::default() }
             }
@@ -344,7 +352,7 @@ impl Session {
     fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<DatagramLink, Problem> {
         let (local, remote) = self.way(path)?;
         let port = UdpPort::bind(SocketAddr::new(local, 0))?;
-        let ready = ready(&port)?;
+        let ready = self.of_kernel(ready(&port)?);
         let socket = port.connect(SocketAddr::new(remote, request.port), &options(path))?;
         self.say(&Reply::Ready(ready))?;
         Ok(DatagramLink::new(socket))
@@ -359,7 +367,7 @@ impl Session {
         }
         let (options, (local, remote)) = (options(path), self.way(path)?);
         let port = UdpPort::bind(SocketAddr::new(local, 0))?;
-        let mut ready = ready(&port)?;
+        let mut ready = self.of_kernel(ready(&port)?);
         let back = port.connect(SocketAddr::new(remote, request.port), &options)?;
         let mut group = match request.group {
             None => None,
