@@ -72,9 +72,9 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
 /// Returns the reason why an end does not go past the kernel: this one, or the peer's of a path that has it there, too.
 fn past_kernel_refusal(ends: &Ends, both: bool, own_program: bool) -> Option<String> {
     if ends.place == "loopback" {
-        return Some(
-            "loopback has no device to attach an XDP program to; it is measured in a lab (--place lab, as root)".into(),
-        );
+        let why =
+            "it attaches an XDP program, and loopback has no device for one: in the lab only (--place lab, as root)";
+        return Some(why.into());
     }
     let here = ends.consent.told().refusal("this end", "add", own_program);
     here.or_else(|| {
@@ -113,7 +113,7 @@ fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String>
 /// Returns the reason why programs under the library cannot be measured between these ends.
 fn unmodified_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
     if ends.consent != Consent::Lab {
-        return Some("it is measured in a lab only (--place lab, as root)".into());
+        return Some("it starts programs at both ends: in the lab only (--place lab, as root)".into());
     }
     if ends.program.is_none() {
         return Some("both ends are programs of their own, which only the command starts".into());

@@ -180,10 +180,12 @@ fn measure(
         None => (choose_cpus(setting.client_cpu, setting.server_cpu, true)?, true),
     };
     let mut around = Surroundings::begin(setting.clock, both(cpus, same_machine))?;
+    // A lab lasts as long as this.
+    let place;
     let mut ends = match served {
         Some(ends) => ends,
         None => {
-            let place = open_place(setting, &mut around.notes)?;
+            place = open_place(setting, &mut around.notes)?;
             place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?
         }
     };

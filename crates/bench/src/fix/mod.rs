@@ -8,6 +8,7 @@
 //! others are measured, because two that spin on one CPU would measure each other.
 
 mod bare;
+mod certificate;
 mod contest;
 mod inbox;
 mod message;

@@ -1,7 +1,7 @@
 //! Our own acceptor: a `sidestep fix exchange` process, started for the run.
 
 use super::veth::{Ends, Wire};
-use super::{Acceptor, Reach};
+use super::{Acceptor, Reach, certificate};
 use sidestep_sys::{Problem, process};
 use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader};
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Our acceptors to be measured: each store over each transport.
 #[derive(Clone, Debug, Default)]
 pub struct Own {
-    /// `tcp`, `uds`, `shm`; behind a veth in a lab, which needs root: `veth` (TCP by the kernel), `xdp-one-end` (the acceptor
-    /// past the kernel), `xdp` (the client, too).
+    /// `tcp`, `tls`, `uds`, `shm`; behind a veth in a lab, which needs root: `veth` (TCP by the kernel), `xdp-one-end` (the acceptor
+    /// past the kernel), `xdp` (the client, too), and each of them with `-tls`.
     pub transports: Vec<String>,
     /// Stores, as `sidestep fix exchange --store` knows them.
     pub stores: Vec<String>,
@@ -30,6 +30,14 @@ pub struct Own {
 enum Kind<'a> {
     Exchange { store: &'a str, spin: bool },
     Bare,
+}
+
+/// The transport that is TLS over the kernel's TCP of this host.
+const TLS: &str = "tls";
+
+/// Returns whether records of TLS travel over a transport: `tls`, `veth-tls`, `xdp-tls`.
+fn is_tls(transport: &str) -> bool {
+    transport.rsplit('-').next() == Some(TLS)
 }
 
 /// The store without a suffix in the name of a path: an engine's default.
@@ -60,6 +68,10 @@ impl Exchanges {
                 exchanges.start_one(transport, Kind::Exchange { store, spin: own.spin }, program, cpu)?;
             }
         }
+        if own.bare && own.transports.iter().any(|transport| is_tls(transport)) {
+            let why = "the bare acceptor speaks no TLS";
+            return Err(Problem::usage("cannot measure a bare acceptor over TLS", why).next("leave --bare or TLS out"));
+        }
         for transport in own.transports.iter().filter(|_| own.bare) {
             exchanges.start_one(transport, Kind::Bare, program, cpu)?;
             let exchange = |store| Kind::Exchange { store, spin: own.spin }.name(transport);
@@ -78,6 +90,9 @@ impl Exchanges {
         std::fs::create_dir_all(&folder).map_err(|error| failed(error.to_string()))?;
         let mut command = kind.command(program, &folder);
         command.args(["--listen", &listen, "--cpu", &cpu.to_string()]);
+        if is_tls(transport) {
+            certificate::make(&folder)?.present(&mut command);
+        }
         // Ctrl-C is for the client alone, which then ends its acceptors.
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
         // One that spins would go on for ever if this process were killed. This thread lives until the run ends.
@@ -93,7 +108,8 @@ impl Exchanges {
         let line = line.ok_or_else(|| failed("it ended early".into()))?;
         let address = line.strip_prefix("listening on ").ok_or_else(|| failed(format!("it says {line:?}")))?;
         let reach = match &wire {
-            Some(wire) => Reach::Wire(Box::new(wire.way(address, pid)?)),
+            Some(wire) => Reach::Wire(Box::new(wire.way(address, pid, is_tls(transport))?)),
+            None if is_tls(transport) => format!("tls:{address}").parse().map_err(failed)?,
             None => address.parse().map_err(failed)?,
         };
         self.wires.extend(wire);
@@ -115,11 +131,11 @@ impl Drop for Exchanges {
 
 fn listen(transport: &str, folder: &Path) -> Result<String, Problem> {
     match transport {
-        "tcp" => Ok("127.0.0.1:0".into()),
+        "tcp" | TLS => Ok("127.0.0.1:0".into()),
         "uds" => Ok(format!("unix:{}", folder.join("uds").display())),
         "shm" => Ok(format!("shm:{}", folder.join("shm").display())),
         _ => Err(Problem::usage(format!("cannot start our own acceptor over {transport:?}"), "it is unknown").next(
-            "choose from: tcp, uds, shm, veth, xdp, xdp-one-end; start another one yourself and give --acceptor",
+            "choose from: tcp, tls, uds, shm, veth, xdp, xdp-one-end, each of these three with -tls; start another one yourself and give --acceptor",
         )),
     }
 }
@@ -158,10 +174,13 @@ impl Kind<'_> {
             }
             Some(Ends::Both) => " past the kernel at both ends, through a veth between two namespaces",
         };
+        let tls = if is_tls(transport) { "; its certificate is made for the run, and not verified" } else { "" };
         match self {
             Self::Exchange { store, spin } => {
                 let waits = if spin { "spins" } else { "sleeps until something comes" };
-                format!("sidestep fix exchange over {medium}{way}: it {waits}; its store is {store}; no dictionary.")
+                format!(
+                    "sidestep fix exchange over {medium}{way}: it {waits}; its store is {store}; no dictionary{tls}."
+                )
             }
             Self::Bare => format!(
                 "The bare acceptor over {medium}{way}: it spins, and answers with reports that were encoded before: \

@@ -29,8 +29,9 @@ impl Reach {
     /// The medium.
     pub fn transport(&self) -> Transport {
         match self {
-            Self::Plain(Endpoint::Tcp { .. } | Endpoint::Xdp { .. }) | Self::Wire(_) => Transport::Tcp,
             Self::Tls(_) => Transport::Tls,
+            Self::Wire(way) if way.is_tls => Transport::Tls,
+            Self::Plain(Endpoint::Tcp { .. } | Endpoint::Xdp { .. }) | Self::Wire(_) => Transport::Tcp,
             Self::Plain(Endpoint::Unix(_)) => Transport::Uds,
             Self::Plain(Endpoint::Shm(_)) => Transport::Shm,
             Self::Lab(_, there) => there.transport(),
@@ -75,6 +76,7 @@ impl Reach {
                 let stream = StreamLink::connect(&Endpoint::from(*address), options)?;
                 Ok(Box::new(TlsLink::new(stream, address.ip())?))
             }
+            Self::Wire(way) if way.is_tls => Ok(Box::new(TlsLink::new(way.connect(options)?, way.address().ip())?)),
             Self::Wire(way) => Ok(Box::new(way.connect(options)?)),
             Self::Lab(name, there) => Lab::open(name)?.host(Side::A).within(|| there.connect(options)),
         }

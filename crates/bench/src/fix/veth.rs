@@ -32,7 +32,7 @@ pub(super) enum Ends {
 impl Ends {
     /// By the name of the transport of an acceptor of ours.
     pub(super) fn named(transport: &str) -> Option<Self> {
-        match transport {
+        match transport.strip_suffix("-tls").unwrap_or(transport) {
             "veth" => Some(Self::None),
             "xdp-one-end" => Some(Self::Acceptor),
             "xdp" => Some(Self::Both),
@@ -75,13 +75,14 @@ impl Wire {
     }
 
     /// The way to the acceptor, process `pid`, that says it listens at `address`.
-    pub(super) fn way(&self, address: &str, pid: u32) -> Result<Way, Problem> {
+    pub(super) fn way(&self, address: &str, pid: u32, is_tls: bool) -> Result<Way, Problem> {
         let strange = || Problem::failed("cannot reach our own acceptor", format!("it says it listens on {address:?}"));
         let parts: Vec<&str> = address.rsplitn(3, ':').collect();
         let [port, host, ..] = parts[..] else { return Err(strange()) };
         let address: SocketAddr = format!("{host}:{port}").parse().map_err(|_| strange())?;
         let stack = if self.ends == Ends::None { None } else { Some(self.stack_of(pid)?) };
-        Ok(Way { from: self.lab.host(Side::A).clone(), address, ends: self.ends, cpus: self.cpus.clone(), stack })
+        let (from, ends, cpus) = (self.lab.host(Side::A).clone(), self.ends, self.cpus.clone());
+        Ok(Way { from, address, ends, cpus, stack, is_tls })
     }
 
     fn stack_of(&self, pid: u32) -> Result<Stack, Problem> {
@@ -102,6 +103,8 @@ pub struct Way {
     ends: Ends,
     cpus: Vec<u32>,
     stack: Option<Stack>,
+    /// Set if records of TLS travel over it.
+    pub(super) is_tls: bool,
 }
 
 /// A stack of an acceptor, as its control plane knows it.

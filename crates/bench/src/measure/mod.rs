@@ -134,7 +134,11 @@ impl Bench {
     /// Returns what a reader of the results must know of both ends of a path past the kernel.
     fn note(&self, link: &str, peer: Option<&str>) -> String {
         // The peer's words are another host's.
-        let peer = peer.map_or_else(String::new, |peer| format!(". The peer: {}", printable(peer, NOTE_BYTES_MAX)));
+        let peer = match peer {
+            None => String::new(),
+            Some(peer) if peer == link => "; the same at the peer's end".into(),
+            Some(peer) => format!(". The peer: {}", printable(peer, NOTE_BYTES_MAX)),
+        };
         format!("{link}{peer}")
     }
 

@@ -318,8 +318,8 @@ pub(crate) struct BenchFix {
     /// Description of an acceptor for the report
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
-    /// Transports of our own acceptor, started for the run: tcp, uds, shm; as root, over a veth pair: veth (the kernel's
-    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends); `none` to measure others only. The first acceptor is
+    /// Transports of our own acceptor, started for the run: tcp, tls, uds, shm; as root, over a veth pair: veth (the kernel's
+    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends), and these with -tls; `none` to measure others only. The first acceptor is
     /// the baseline of all others
     #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
     pub(crate) own: Vec<String>,
