@@ -253,3 +253,45 @@ fn two_ends_on_one_cpu_are_noticed() {
         assert_ne!(document["setup"]["client_cpu"], 0);
     }
 }
+
+/// The peer starts our acceptors, where its operator allows it: by the kernel, past it at one end or the other, or at both,
+/// with TLS or without.
+#[test]
+fn acceptors_of_fix_are_measured_on_the_other_host() {
+    if !is_root() {
+        return;
+    }
+    let _turn = my_turn();
+    let hosts = Hosts::joined(true);
+    let own = |transports: &'static str| {
+        ["fix", "--own", transports, "--store", "none", "--sessions", "1", "--duration", "60ms", "--warmup", "0ms"]
+    };
+    {
+        let _server = hosts.serve(SERVED_BY_CONSENT);
+        let refused = measure(&hosts, &own("tcp"), &[]);
+        assert!(refused.code == 1 && refused.stderr.contains("--fix"), "{}", refused.stderr);
+    }
+    let server = hosts.serve(&[SERVED_BY_CONSENT, &["--fix"]].concat());
+    for (transports, paths) in [
+        ("tcp,tls,xdp,xdp-one-end,xdp-client", &["", "-tls", "-xdp", "-xdp-one-end", "-xdp-client"][..]),
+        ("xdp-tls", &["-xdp-tls"]),
+    ] {
+        let document = check(&measure(&hosts, &own(transports), BY_CONSENT));
+        for path in paths {
+            let name = format!("sidestep{path}-none");
+            let of: Vec<&Value> = rows(&document).iter().filter(|row| row["path"] == *name).collect();
+            assert_eq!(of.len(), 2, "{name}: {}", document["unavailable"]);
+            assert!(of.iter().all(|row| row["lost"] == 0 && (row["transport"] == "tls") == path.ends_with("tls")));
+        }
+        let notes = document["notes"].to_string();
+        assert!(notes.contains("of h0") && notes.contains("past the kernel on h1"), "{notes}");
+        assert!(document["peer"]["kernel"].is_string());
+        assert!(!hosts.here.has_program());
+    }
+    let two = measure(&hosts, &own("xdp,xdp-tls"), BY_CONSENT);
+    assert!(two.code == 2 && two.stderr.contains("one acceptor past the kernel"), "{}", two.stderr);
+    let strange = measure(&hosts, &own("uds"), &[]);
+    assert!(strange.code == 2 && strange.stderr.contains("xdp-client"), "{}", strange.stderr);
+    server.interrupt();
+    assert!(!hosts.there.has_program());
+}

@@ -6,7 +6,7 @@ use crate::fit::fit;
 use crate::measure::{Bench, Cpus, Work};
 use crate::message;
 use crate::path::{Medium, Path};
-use crate::place::{Ends, PeerProgram, Place};
+use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
@@ -176,7 +176,10 @@ fn measure(
         _ => None,
     };
     let (cpus, same_machine) = match &served {
-        Some(ends) => (cpus_beside(setting, ends)?, ends.same_machine),
+        Some(ends) => {
+            let wished = (setting.client_cpu, setting.server_cpu);
+            (cpus_beside(wished, ends.same_machine, ends.peer_cpu)?, ends.same_machine)
+        }
         None => (choose_cpus(setting.client_cpu, setting.server_cpu, true)?, true),
     };
     let mut around = Surroundings::begin(setting.clock, both(cpus, same_machine))?;
@@ -189,7 +192,7 @@ fn measure(
             place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?
         }
     };
-    around.notes.extend(note_same_machine(&ends));
+    around.notes.extend(note_same_machine(ends.place == "remote" && ends.same_machine));
     ends.wire = setting.impairment.as_ref().map(ToString::to_string);
     let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
     bench.service_time_ns = setting.service_time.as_nanos() as u64;
@@ -378,23 +381,27 @@ pub(crate) fn choose_cpus(client: Option<u32>, server: Option<u32>, same_host: b
 
 /// Chooses the CPUs beside a peer that serves: on another machine it chooses its own; on this one it has the CPU that it says,
 /// and this end another one, if it may use another.
-fn cpus_beside(setting: &Setting, ends: &Ends) -> Result<Cpus, Problem> {
-    let theirs = setting.server_cpu.or(ends.peer_cpu).filter(|cpu| ends.same_machine && cpu::allowed().contains(cpu));
+pub(crate) fn cpus_beside(
+    (client, server): (Option<u32>, Option<u32>),
+    same_machine: bool,
+    peer_cpu: Option<u32>,
+) -> Result<Cpus, Problem> {
+    let theirs = server.or(peer_cpu).filter(|cpu| same_machine && cpu::allowed().contains(cpu));
     match theirs {
-        Some(_) => choose_cpus(setting.client_cpu, theirs, true),
-        None => choose_cpus(setting.client_cpu, setting.server_cpu, false),
+        Some(_) => choose_cpus(client, theirs, true),
+        None => choose_cpus(client, server, false),
     }
 }
 
 /// Returns the note on a served peer that is no other machine.
-fn note_same_machine(ends: &Ends) -> Option<String> {
-    (ends.place == "remote" && ends.same_machine).then(|| {
+pub(crate) fn note_same_machine(same_machine: bool) -> Option<String> {
+    same_machine.then(|| {
         "both ends are on this machine, under one kernel: they share its CPUs, and no cable is between them".into()
     })
 }
 
 /// Returns the measured CPUs of this machine.
-fn both(cpus: Cpus, same_machine: bool) -> Vec<u32> {
+pub(crate) fn both(cpus: Cpus, same_machine: bool) -> Vec<u32> {
     let mut both: Vec<u32> = std::iter::once(cpus.client).chain(cpus.server.filter(|_| same_machine)).collect();
     // Another process on this machine may use CPUs that this one may not.
     both.retain(|cpu| *cpu == cpus.client || cpu::allowed().contains(cpu));

@@ -11,6 +11,10 @@ use sidestep_sys::Problem;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time for a handshake, which an acceptor that has ended does not answer.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 /// A stream whose bytes travel in records of TLS.
 pub(super) struct TlsLink {
@@ -58,7 +62,11 @@ impl TlsLink {
 
 impl Link for TlsLink {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let deadline = Instant::now() + HANDSHAKE_MAX;
         while self.tls.is_handshaking() {
+            if Instant::now() > deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
             self.write_records()?;
             match self.read_records() {
                 Ok(()) => {}

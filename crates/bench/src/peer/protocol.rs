@@ -38,19 +38,48 @@ pub enum Request {
     Bulk(Bulk),
     /// Answer one message per connection, for one slice.
     Accept(Accept),
+    /// Start an acceptor of FIX, stopped; the first one of a session has number 0.
+    Acceptor(Acceptor),
+    /// Continue an acceptor, and stop the others.
+    Awake {
+        /// Its number.
+        number: u32,
+    },
+    /// Count the frames that an acceptor has received past the kernel since it was continued.
+    Frames {
+        /// Its number.
+        number: u32,
+    },
 }
 
 impl Request {
     /// The path of a slice and the CPU asked for.
     pub(super) fn place(&self) -> Option<(&str, Option<u32>)> {
         match self {
-            Self::Hello { .. } => None,
+            Self::Hello { .. } | Self::Acceptor(_) | Self::Awake { .. } | Self::Frames { .. } => None,
             Self::Echo(Echo { path, cpu, .. })
             | Self::Sink(Sink { path, cpu, .. })
             | Self::Bulk(Bulk { path, cpu, .. })
             | Self::Accept(Accept { path, cpu, .. }) => Some((path, *cpu)),
         }
     }
+}
+
+/// An acceptor of FIX, which lives as long as the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceptor {
+    /// Set if it listens past the kernel.
+    pub past_kernel: bool,
+    /// Set if it speaks TLS.
+    pub tls: bool,
+    /// Set for the bare acceptor, which has no store.
+    pub bare: bool,
+    /// Its store: `none`, `page-cache`, `group-commit`.
+    pub store: String,
+    /// Set if it spins.
+    pub spin: bool,
+    /// CPU to pin to.
+    pub cpu: Option<u32>,
 }
 
 /// One slice of a stream over TCP.

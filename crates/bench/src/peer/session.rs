@@ -2,11 +2,14 @@
 
 use super::allowed::{Allowed, Streamed};
 use super::control::Control;
-use super::protocol::{Accept, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::protocol::{
+    Accept, Acceptor, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink,
+};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
 use crate::bypass::{Consent, ControlPlane, Device, Keeper, Load, StackLink, StackListener};
 use crate::congestion;
+use crate::fix::Acceptors;
 use crate::frames::{End, Flow, OwnPort, SIZE_MAX};
 use crate::host;
 use crate::link::{DatagramLink, Link, StreamLink, datagrams};
@@ -32,6 +35,8 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
+/// The same where acceptors were started: one may be warmed up for ten minutes.
+const REQUEST_OF_ACCEPTORS_MAX: Duration = Duration::from_secs(660);
 /// The next step where only a lab has what is asked for.
 const IN_LAB: &str = "measure in a lab, as root: --place lab";
 
@@ -59,7 +64,8 @@ pub struct Origin {
 /// Serves one control connection until the other end closes it.
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
     let streamed = Streamed::default();
-    let mut session = Session { plane: None, control, origin, streamed, cpus: cpu::allowed() };
+    let acceptors = Acceptors::default();
+    let mut session = Session { acceptors, plane: None, control, origin, streamed, cpus: cpu::allowed() };
     if session.welcome()? {
         while session.serve_next()? {}
     }
@@ -67,6 +73,8 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
 }
 
 struct Session {
+    /// Before the control plane: some use it.
+    acceptors: Acceptors,
     /// Started with the first slice that needs it.
     plane: Option<ControlPlane>,
     control: Control,
@@ -105,6 +113,11 @@ impl Session {
             Request::Sink(request) => self.sink(&request),
             Request::Bulk(request) => self.bulk(&request),
             Request::Accept(request) => self.accept_many(&request),
+            Request::Acceptor(wish) => self.start_acceptor(&wish),
+            Request::Awake { number } => self.acceptors.awake(number).map(|()| Reply::Done(Done::default())),
+            Request::Frames { number } => {
+                self.acceptors.frames(number).map(|received| Reply::Done(Done { received, ..Done::default() }))
+            }
         });
         let reply =
             done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
@@ -121,7 +134,8 @@ impl Session {
     }
 
     fn request(&mut self) -> Result<Option<Request>, Problem> {
-        self.control.recv(REQUEST_MAX).map_err(|error| Problem::failed("closed a session", error))
+        let wait = if self.acceptors.is_empty() { REQUEST_MAX } else { REQUEST_OF_ACCEPTORS_MAX };
+        self.control.recv(wait).map_err(|error| Problem::failed("closed a session", error))
     }
 
     fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
@@ -185,6 +199,22 @@ impl Session {
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
         let (involuntary_switches, cpu) = started.counted()?;
         Ok(Reply::Done(Done { received: cpu.messages, involuntary_switches, cpu, ..Done::default() }))
+    }
+
+    /// Starts an acceptor that lives as long as the session.
+    fn start_acceptor(&mut self, wish: &Acceptor) -> Result<Reply, Problem> {
+        self.origin.allowed.check_fix()?;
+        let cpu = self.origin.allowed.cpu(wish.cpu, self.origin.cpu)?;
+        let interface = match wish.past_kernel {
+            true => {
+                self.need_plane()?;
+                Some(self.origin.consent.interface(self.origin.local)?)
+            }
+            false => None,
+        };
+        let port = self.acceptors.start(wish, self.origin.local, interface.as_deref(), cpu)?;
+        let note = interface.and_then(|name| self.note(format!("past the kernel on {name}")));
+        Ok(Reply::Ready(Ready { port, note, ..Ready::default() }))
     }
 
     fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {

@@ -2,6 +2,7 @@
 
 use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, Named, PathList, RateList, Target};
+use clap::builder::ArgPredicate;
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
 use sidestep_lab::MTU_USUAL;
@@ -319,10 +320,26 @@ pub(crate) struct BenchFix {
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
     /// Transports of our own acceptor, started for the run: tcp, tls, uds, shm; as root, over a veth pair: veth (the kernel's
-    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends), and these with -tls; `none` to measure others only. The first acceptor is
-    /// the baseline of all others
-    #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
+    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends), and these with -tls; with --to: tcp, tls, xdp,
+    /// xdp-one-end, xdp-client (the client accelerated), and these three with -tls; `none` to measure others only. The first
+    /// acceptor is the baseline of all others
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "tcp,uds,shm",
+        default_value_if("to", ArgPredicate::IsPresent, "tcp"),
+        value_name = "LIST"
+    )]
     pub(crate) own: Vec<String>,
+    /// Have our own acceptors started on another machine, by `sidestep bench serve --fix` there (default port 7411)
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) to: Option<Target>,
+    /// With --to: the client goes past the kernel on this interface, over xdp and xdp-client, by the control plane that runs here
+    #[arg(long, value_name = "IF", requires = "to")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface, and end it with the run
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Measure a bare acceptor, too, over each transport of --own (`bare`, `bare-uds`, ...): it answers an order with
     /// reports that were encoded before, and shows the transport's own time for the same bytes, as the baseline of ours
     #[arg(long)]
@@ -417,6 +434,9 @@ pub(crate) struct Serve {
     /// Send this host's name, kernel and kernel command line to measuring ends
     #[arg(long)]
     pub(crate) facts: bool,
+    /// Start our FIX acceptors for measuring ends (bench fix --to), with their stores in a temporary folder
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Join any group that a measuring end asks for, not only those of 239.0.0.0/8
     #[arg(long)]
     pub(crate) any_group: bool,

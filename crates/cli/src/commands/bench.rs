@@ -103,8 +103,8 @@ fn serve_others(args: &Serve) -> Result<u8, Problem> {
     let cpu = args.cpu.unwrap_or(last);
     cpu::check(cpu)?;
     let stop = signal::stop_flag()?;
-    let allowed =
-        Allowed { cpu: args.allow_cpu, stream_bytes: args.stream_bytes, facts: args.facts, any_group: args.any_group };
+    let Serve { allow_cpu: cpus, stream_bytes, facts, any_group, fix, .. } = *args;
+    let allowed = Allowed { cpu: cpus, stream_bytes, facts, any_group, fix };
     let consent = consent(args.interface.as_ref(), args.start_control)?;
     let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize, allowed, consent };
     serve(&options, &stop, say)?;
