@@ -271,7 +271,8 @@ fn acceptors_of_fix_are_measured_on_the_other_host() {
         let refused = measure(&hosts, &own("tcp"), &[]);
         assert!(refused.code == 1 && refused.stderr.contains("--fix"), "{}", refused.stderr);
     }
-    let server = hosts.serve(&[SERVED_BY_CONSENT, &["--fix"]].concat());
+    // A session is over when its acceptors are gone, a little after the measuring end.
+    let server = hosts.serve(&[SERVED_BY_CONSENT, &["--fix", "--sessions", "3"]].concat());
     for (transports, paths) in [
         ("tcp,tls,xdp,xdp-one-end,xdp-client", &["", "-tls", "-xdp", "-xdp-one-end", "-xdp-client"][..]),
         ("xdp-tls", &["-xdp-tls"]),

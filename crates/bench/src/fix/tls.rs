@@ -36,6 +36,24 @@ impl TlsLink {
         Ok(Self { inner, tls })
     }
 
+    /// Completes the handshake.
+    #[cold]
+    fn shake_hands(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + HANDSHAKE_MAX;
+        while self.tls.is_handshaking() {
+            if Instant::now() > deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.write_records()?;
+            match self.read_records() {
+                Ok(()) => {}
+                Err(error) if is_retry(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Sends the records that are ready.
     fn write_records(&mut self) -> io::Result<()> {
         while self.tls.wants_write() {
@@ -62,17 +80,8 @@ impl TlsLink {
 
 impl Link for TlsLink {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let deadline = Instant::now() + HANDSHAKE_MAX;
-        while self.tls.is_handshaking() {
-            if Instant::now() > deadline {
-                return Err(ErrorKind::TimedOut.into());
-            }
-            self.write_records()?;
-            match self.read_records() {
-                Ok(()) => {}
-                Err(error) if is_retry(&error) => {}
-                Err(error) => return Err(error),
-            }
+        if self.tls.is_handshaking() {
+            self.shake_hands()?;
         }
         let taken = self.tls.writer().write(bytes)?;
         self.write_records()?;

@@ -21,9 +21,9 @@ pub(super) fn run(end: &mut End, request: &Echo, service: Duration, mut watch: W
         let Some(frame) = end.link.receive() else {
             end.link.poll().map_err(lost)?;
             if received == 0 && Instant::now() < first_until {
-                watch.finishing()?
+                watch.finishing()?;
             } else {
-                watch.waited()?
+                watch.waited()?;
             }
             continue;
         };

@@ -164,7 +164,7 @@ impl Session {
         }
         if path.medium == Medium::Stack {
             let mut link = self.open_stack(Load::RoundTrips, request.size)?.waiting(path);
-            let ready = Ready { port: link.port()?, note: self.note(link.note()), ..Ready::default() };
+            let ready = Ready { port: link.port()?, note: self.note(&link.note()), ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
             self.place_thread(path, request.cpu)?;
@@ -213,7 +213,7 @@ impl Session {
             false => None,
         };
         let port = self.acceptors.start(wish, self.origin.local, interface.as_deref(), cpu)?;
-        let note = interface.and_then(|name| self.note(format!("past the kernel on {name}")));
+        let note = interface.and_then(|name| self.note(&format!("past the kernel on {name}")));
         Ok(Reply::Ready(Ready { port, note, ..Ready::default() }))
     }
 
@@ -309,7 +309,7 @@ impl Session {
     }
 
     /// Returns what a reader of the results must know of this end's link, and of its control plane.
-    fn note(&self, link: String) -> Option<String> {
+    fn note(&self, link: &str) -> Option<String> {
         self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
     }
 
@@ -328,7 +328,7 @@ impl Session {
     fn listen_past_kernel(&mut self, load: Load, settings: Config) -> Result<StackListener, Problem> {
         self.need_plane()?;
         let listener = StackListener::open(&self.device()?, self.origin.local, load, settings)?;
-        let note = self.note(listener.note());
+        let note = self.note(&listener.note());
         self.say(&Reply::Ready(Ready { port: listener.port(), note, ..Ready::default() }))?;
         Ok(listener)
     }
@@ -416,7 +416,7 @@ impl Session {
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
     fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
         let mut link = self.open_stack(Load::Stream, request.size)?.waiting(path);
-        let mut ready = Ready { port: link.port()?, note: self.note(link.note()), ..Ready::default() };
+        let mut ready = Ready { port: link.port()?, note: self.note(&link.note()), ..Ready::default() };
         link.connect(SocketAddr::new(self.origin.remote, request.port))?;
         if let Some(group) = request.group {
             ready.group = Some(SocketAddrV4::new(group, link.join(group)?));
