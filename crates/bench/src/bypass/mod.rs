@@ -168,3 +168,19 @@ pub(crate) fn link_note(facts: &FrameFacts) -> String {
     let (mode, place) = (xsk.mode.name(), &facts.place);
     format!("AF_XDP in {mode} mode on {place} ({driver}), {program} XDP{why}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device with one queue tells by which one answers come; of one that does not exist nothing is known.
+    #[test]
+    fn who_connects_has_one_queue_where_the_device_tells_which() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let on = |name: &str| Consent::Interface { name: name.into(), may_start: false };
+        let queues = |name: &str| Device::toward(&on(name), here, here).unwrap().queues;
+        assert_eq!((queues("lo"), queues("no-such0")), (Queues::Any, Queues::Every));
+        assert_eq!(Device::every_queue(&on("lo"), here).unwrap().queues, Queues::Every);
+        assert!(Device::toward(&Consent::Nothing, here, here).is_err());
+    }
+}

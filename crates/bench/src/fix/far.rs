@@ -101,7 +101,8 @@ impl Acceptors {
     }
 
     fn one(&mut self, number: u32) -> Result<&mut One, Problem> {
-        let unknown = || Problem::usage(format!("there is no acceptor {number}"), "it was not started");
+        let unknown =
+            || Problem::usage(format!("there is no acceptor {number}"), "it was not started").next("ask for it first");
         usize::try_from(number).ok().and_then(|number| self.all.get_mut(number)).ok_or_else(unknown)
     }
 }

@@ -5,7 +5,7 @@ use super::{Reach, certificate};
 use sidestep_lab::Host;
 use sidestep_sys::{Problem, process};
 use std::fs::DirBuilder;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -131,9 +131,12 @@ impl Kind<'_> {
     }
 }
 
+/// The longest first line of an acceptor, bytes: an address.
+const LINE_BYTES_MAX: u64 = 1024;
+
 /// Reads the address that an acceptor says it listens on.
 fn address(child: &mut Child) -> Result<String, Problem> {
-    let output = child.stdout.take().map(BufReader::new);
+    let output = child.stdout.take().map(|output| BufReader::new(output.take(LINE_BYTES_MAX)));
     let line = output.into_iter().flat_map(BufRead::lines).map_while(Result::ok).next();
     let line = line.ok_or_else(|| not_started("it ended early".into()))?;
     let address = line.strip_prefix("listening on ").ok_or_else(|| not_started(format!("it says {line:?}")))?;
