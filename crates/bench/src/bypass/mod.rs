@@ -20,7 +20,7 @@ use sidestep_frame::FrameFacts;
 use sidestep_socket::{Engine, EngineOptions, Queues};
 use sidestep_stack::tcp::Config;
 use sidestep_sys::xdp::Mode;
-use sidestep_sys::{Problem, cpu, offload};
+use sidestep_sys::{Problem, cpu, ethtool, offload};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +94,10 @@ pub(crate) enum Load {
 /// of 8 MiB for the same.
 const STREAM_RING: u32 = 8192;
 
+/// The least of them for each of many queues, and the most for all: frames are memory that is made for every slice.
+const STREAM_RING_MIN: u32 = 2048;
+const STREAM_RINGS_MAX: u32 = 2 * STREAM_RING;
+
 /// Frames that one kick sends in copy mode: a burst leaves by one call.
 const BUDGET: u32 = 256;
 
@@ -124,6 +128,17 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Returns the entries of each queue's ring for a stream.
+    fn stream_ring(&self) -> u32 {
+        let queues = match self.queues {
+            Queues::Every => ethtool::receive_queues(&self.interface).unwrap_or(1),
+            _ => 1,
+        };
+        (STREAM_RINGS_MAX / queues.clamp(1, STREAM_RINGS_MAX).next_power_of_two()).clamp(STREAM_RING_MIN, STREAM_RING)
+    }
+}
+
 /// An engine on a device; one that cannot go past the kernel is refused.
 pub(crate) fn engine(device: &Device, load: Load) -> Result<Engine, Problem> {
     engine_with(device, load, Config::latency())
@@ -136,12 +151,11 @@ pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<En
         Load::RoundTrips => {
             EngineOptions { frames: 128, ring_entries: 64, fill: Some(16), ..EngineOptions::on(interface) }
         }
-        Load::Stream => EngineOptions {
-            frames: 2 * STREAM_RING,
-            ring_entries: STREAM_RING,
-            tx_budget: Some(BUDGET),
-            ..EngineOptions::on(interface)
-        },
+        Load::Stream => {
+            let ring_entries = device.stream_ring();
+            let (frames, tx_budget) = (2 * ring_entries, Some(BUDGET));
+            EngineOptions { frames, ring_entries, tx_budget, ..EngineOptions::on(interface) }
+        }
     };
     // The ends say farewell to each other; what is under way then was measured, or is not wanted.
     let (name, linger) = ("sidestep bench".into(), Duration::ZERO);
