@@ -22,7 +22,7 @@ fn our_acceptor_is_measured_over_every_transport_and_ends_with_the_run() {
         "bench",
         "fix",
         "--own",
-        "tcp,uds,shm",
+        "tcp,tls,uds,shm",
         "--store",
         "none,page-cache",
         "--sessions",
@@ -36,13 +36,13 @@ fn our_acceptor_is_measured_over_every_transport_and_ends_with_the_run() {
     ]);
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     let document = finished.json();
-    for transport in ["tcp", "uds", "shm"] {
+    for transport in ["tcp", "tls", "uds", "shm"] {
         let of = rows(&document).iter().filter(|row| row["transport"] == transport);
         // Two stores, one session and two, to the acknowledgement and to the fill.
         assert_eq!(of.count(), 8, "{transport}: {}", document["unavailable"]);
     }
     assert!(rows(&document).iter().all(|row| row["scenario"] == "fix" && row["lost"] == 0));
-    assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 6));
+    assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 8));
 }
 
 /// Waits until `condition` holds, at most [`WATCHDOG`].
@@ -85,7 +85,7 @@ fn acceptors_that_cannot_be_had_are_named() {
     assert!(strays.stderr.contains("nobody"), "{}", strays.stderr);
     let unknown = run(&["bench", "fix", "--own", "pigeon"]);
     assert_eq!(unknown.code, 2);
-    assert!(unknown.stderr.contains("pigeon") && unknown.stderr.contains("tcp, uds, shm"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("pigeon") && unknown.stderr.contains("tcp, tls, uds, shm"), "{}", unknown.stderr);
     let nowhere = run(&["bench", "fix", "--own", "none", "--acceptor", "far=lab:nowhere:198.18.0.2:9001"]);
     assert_eq!(nowhere.code, 1);
     assert!(nowhere.stderr.contains("nowhere") && nowhere.stderr.contains("lab up"), "{}", nowhere.stderr);
@@ -150,7 +150,7 @@ fn our_acceptor_is_measured_past_the_kernel_beside_the_kernels_tcp() {
         return eprintln!("skipped: needs root");
     }
     let _turn = my_turn();
-    let own = ["bench", "fix", "--own", "veth,xdp-one-end,xdp", "--store", "none", "--sessions", "1,2"];
+    let own = ["bench", "fix", "--own", "veth,xdp-one-end,xdp,xdp-tls", "--store", "none", "--sessions", "1,2"];
     let finished = run(&[&own[..], &["--duration", "60ms", "--warmup", "0ms", "--json", "-"]].concat());
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     let document = finished.json();
@@ -162,8 +162,10 @@ fn our_acceptor_is_measured_past_the_kernel_beside_the_kernels_tcp() {
         // To the acknowledgement and to the fill, for each number of sessions that the client can have.
         assert_eq!(of.count(), 2 * sessions_max, "{path}: {unavailable:?}");
     }
+    let tls = rows(&document).iter().filter(|row| row["path"] == "sidestep-xdp-tls-none" && row["transport"] == "tls");
+    assert_eq!(tls.count(), 2, "{unavailable:?}");
     // What cannot be is named: past the kernel the client has one connection.
-    let [refused] = &unavailable[..] else { panic!("{unavailable:?}") };
-    assert_eq!(refused["path"], "sidestep-xdp-none");
+    let [refused, with_tls] = &unavailable[..] else { panic!("{unavailable:?}") };
+    assert_eq!((&refused["path"], &with_tls["path"]), (&"sidestep-xdp-none".into(), &"sidestep-xdp-tls-none".into()));
     assert!(refused["reason"].as_str().is_some_and(|reason| reason.contains("one connection")), "{refused}");
 }

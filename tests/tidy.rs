@@ -29,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "bench",
         &[
             "sys",
+            "wire",
             "ring",
             "kernel_ring",
             "control_api",
@@ -233,7 +234,6 @@ const READ_WHOLE: &[(&str, &str)] = &[
     ("crates/tune/src/isolate.rs", "a cgroup's files, which are the kernel's"),
     ("crates/tune/src/host/tree.rs", "a made-up /proc and /sys of tests"),
     ("crates/control/src/netlink/sockets.rs", "/proc/net, line by line"),
-    ("crates/bench/src/fix/own.rs", "the first line of a child that is this program"),
     ("crates/testkit/src/vm/init.rs", "the image that the test has made"),
     ("crates/testkit/src/vm/image.rs", "programs and modules for a virtual machine of the tests"),
     ("crates/testkit/src/vm/kernel.rs", "packages of the distribution, for tests"),

@@ -1,5 +1,6 @@
 //! Limits of the two ends of a run: the paths between them, the messages that their interfaces carry.
 
+use crate::bypass::Consent;
 use crate::frames;
 use crate::measure::Bench;
 use crate::path::{Medium, Path};
@@ -14,20 +15,39 @@ pub(crate) fn fit(arm: Arm, bench: &Bench) -> Arm {
     let (path, transport, size) = (arm.target.path, arm.target.transport, arm.target.size);
     let ends = bench.ends();
     let local_only = matches!(transport, Transport::Uds | Transport::Shm | Transport::Memory);
-    let one_cpu = bench.cpus.server == Some(bench.cpus.client) && ends.same_host;
     if let Some(reason) = refusal(ends, path, transport, size) {
         return arm.refused(reason);
     }
     if local_only && !ends.same_host {
         return arm.refused("both ends must be on one host");
     }
-    if one_cpu && (path.waiting == Waiting::Spin || path.medium == Medium::Unmodified) {
-        return arm.refused("both ends spin and there is only one CPU for them");
-    }
+    let arm = match shared_cpu(bench) {
+        Some(cpu) if path.waiting == Waiting::Spin || path.medium == Medium::Unmodified => {
+            return arm.refused(one_cpu(cpu));
+        }
+        Some(cpu) if path.pinned => arm.noting(format!(
+            "both ends are pinned to CPU {cpu} of one machine: each waits until the scheduler takes the other off it"
+        )),
+        _ => arm,
+    };
     match fragments(ends, transport, size) {
         Some(note) => arm.noting(note),
         None => arm,
     }
+}
+
+/// Returns the CPU that the pinned paths of both ends have.
+pub(crate) fn shared_cpu(bench: &Bench) -> Option<u32> {
+    let ends = bench.ends();
+    let is_shared = bench.cpus.server == Some(bench.cpus.client) && (ends.same_host || ends.same_machine);
+    is_shared.then_some(bench.cpus.client)
+}
+
+/// The reason why ends that spin are not measured on one CPU: a message then waits for the scheduler, milliseconds.
+pub(crate) fn one_cpu(cpu: u32) -> String {
+    format!(
+        "both ends spin, and both are on CPU {cpu} of one machine; give each a CPU of its own (--cpus; bench serve --cpu)"
+    )
 }
 
 /// Returns the reason why messages of `size` bytes cannot go by `path` between these ends.
@@ -40,19 +60,32 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
     }
     match path.medium {
         Medium::Frames => frames_refusal(ends, size),
-        Medium::Stack => stack_refusal(ends, transport, size),
+        Medium::Stack => {
+            past_kernel_refusal(ends, path.peer.is_none(), false).or_else(|| stack_refusal(ends, transport, size))
+        }
         Medium::Unmodified => unmodified_refusal(ends, transport, size),
         Medium::Inet if transport.is_datagram() => kernel_refusal(ends, size),
         _ => None,
     }
 }
 
+/// Returns the reason why an end does not go past the kernel: this one, or the peer's of a path that has it there, too.
+fn past_kernel_refusal(ends: &Ends, both: bool, own_program: bool) -> Option<String> {
+    if ends.place == "loopback" {
+        let why =
+            "it attaches an XDP program, and loopback has no device for one: in the lab only (--place lab, as root)";
+        return Some(why.into());
+    }
+    let here = ends.consent.told().refusal("this end", "add", own_program);
+    here.or_else(|| {
+        ends.peer_past_kernel.refusal("the peer", "start it with bench serve", own_program).filter(|_| both)
+    })
+}
+
 /// Returns the reason why bare frames cannot go between these ends.
 fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
-    if ends.place != "lab" {
-        return Some(
-            "it attaches an XDP program to the interface, which is done in the lab only (--place lab, as root)".into(),
-        );
+    if let Some(reason) = past_kernel_refusal(ends, true, true) {
+        return Some(reason);
     }
     if ends.client.is_ipv6() {
         return Some("its frames are IPv4".into());
@@ -68,11 +101,6 @@ fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
 
 /// Returns the reason why our stack cannot work between these ends.
 fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
-    if ends.place != "lab" {
-        return Some(
-            "it starts a control plane and attaches an XDP program, which is done in the lab only (--place lab, as root)".into(),
-        );
-    }
     let (mtu, most) = (ends.mtus.least()?, ends.mtus.datagram_max()?);
     (transport.is_datagram() && size > most).then(|| {
         format!(
@@ -84,6 +112,9 @@ fn stack_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String>
 
 /// Returns the reason why programs under the library cannot be measured between these ends.
 fn unmodified_refusal(ends: &Ends, transport: Transport, size: u32) -> Option<String> {
+    if ends.consent != Consent::Lab {
+        return Some("it starts programs at both ends: in the lab only (--place lab, as root)".into());
+    }
     if ends.program.is_none() {
         return Some("both ends are programs of their own, which only the command starts".into());
     }

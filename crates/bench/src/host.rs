@@ -31,6 +31,11 @@ impl ClockFacts {
     }
 }
 
+/// Returns the number of this boot of the kernel, which all its namespaces share; empty if it cannot be read.
+pub(crate) fn boot_id() -> String {
+    Roots::default().proc("sys/kernel/random/boot_id")
+}
+
 /// Returns the facts about the host; the caller fills in the noise.
 pub(crate) fn facts(clock: &ClockFacts) -> Host {
     let roots = Roots::default();

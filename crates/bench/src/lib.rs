@@ -28,3 +28,5 @@ mod surroundings;
 pub mod transport;
 pub mod unmodified;
 pub mod verify;
+
+pub use bypass::Consent;

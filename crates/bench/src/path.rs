@@ -188,7 +188,7 @@ pub const PATHS: &[Path] = &[
         frame_by_frame: false,
         peer: None,
         description: "Bare AF_XDP: UDP frames written and answered in place, no stack; each end spins on its ring and sends \
-                      by one sendto(2), pinned. The floor of the frame path. In the lab only, as root.",
+                      by one sendto(2), pinned. The floor of the frame path. As root.",
     },
     Path {
         name: "xdp",
@@ -199,8 +199,7 @@ pub const PATHS: &[Path] = &[
         frame_by_frame: false,
         peer: None,
         description: "Our own stack over AF_XDP at both ends, native API: UDP or TCP past the kernel, steered by XDP, \
-                      beside a control plane in each namespace; each end spins on its ring and sends by one sendto(2), \
-                      pinned. In the lab only, as root.",
+                      beside a control plane on each host; each end spins on its ring and sends by one sendto(2), pinned.",
     },
     Path {
         name: "xdp-block",
@@ -211,7 +210,7 @@ pub const PATHS: &[Path] = &[
         frame_by_frame: false,
         peer: None,
         description: "As xdp, but each end looks at its ring once and then sleeps in poll(2) on the AF_XDP socket until a frame \
-                      comes or a timer is due (Engine::sleep): what kernel-pinned is to kernel-spin. In the lab only, as root.",
+                      comes or a timer is due (Engine::sleep): what kernel-pinned is to kernel-spin.",
     },
     Path {
         name: "xdp-one-end",
@@ -222,7 +221,7 @@ pub const PATHS: &[Path] = &[
         frame_by_frame: false,
         peer: Some("kernel-spin"),
         description: "As xdp at the measuring end, and kernel-spin at the peer's: what a host gains whose counterpart is \
-                      not ours. In the lab only, as root.",
+                      not ours.",
     },
     Path {
         name: "run",

@@ -1,5 +1,6 @@
 //! The places of a measurement (two namespaces of a lab, loopback, two machines), and the start of the peer there.
 
+use crate::bypass::{Consent, Keeper, Told};
 use crate::mtu::{self, Mtus};
 use crate::path::Path;
 use crate::peer::{Allowed, Control, Origin, run};
@@ -29,8 +30,8 @@ pub enum Place {
     Lab(Box<Lab>),
     /// One network namespace, over its loopback interface.
     Loopback,
-    /// The peer serves on another machine (`sidestep bench serve`).
-    Remote(SocketAddr),
+    /// The peer serves on another machine (`sidestep bench serve`); what this end may do past the kernel.
+    Remote(SocketAddr, Consent),
 }
 
 /// The program of a peer on this machine.
@@ -56,6 +57,14 @@ pub struct Ends {
     pub place: &'static str,
     /// The measuring end's interface.
     pub interface: String,
+    /// What the measuring end may do past the kernel.
+    pub(crate) consent: Consent,
+    /// What the peer may do past the kernel.
+    pub(crate) peer_past_kernel: Told,
+    /// Set if both ends run under one kernel, whatever their network namespaces: their CPUs are the same.
+    pub(crate) same_machine: bool,
+    /// CPU of the peer's pinned paths, if it is not the measuring end's to choose.
+    pub(crate) peer_cpu: Option<u32>,
     /// The same ends by the second pair of the lab, over which the kernel sends and receives frame by frame.
     pub(crate) by_frames: Option<Way>,
     /// The impairment of the lab's wire, if it has one.
@@ -89,7 +98,7 @@ impl Ends {
         mut control: Control,
         (client, server): (IpAddr, IpAddr),
         place: &'static str,
-        interface: String,
+        (interface, consent): (String, Consent),
         peer: Option<Peer>,
     ) -> Result<Self, Problem> {
         let told = control.greet()?;
@@ -101,6 +110,10 @@ impl Ends {
             same_host: peer.is_some() || client == server,
             place,
             interface,
+            consent,
+            peer_past_kernel: told.past_kernel,
+            same_machine: told.same_machine,
+            peer_cpu: told.cpu,
             by_frames: None,
             wire: None,
             mtus,
@@ -137,7 +150,7 @@ impl Place {
                 let address = if ipv6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
                 local_ends("loopback", "lo".into(), (address, address), program, cpu, None)
             }
-            Self::Remote(address) => remote_ends(*address),
+            Self::Remote(address, consent) => remote_ends(*address, consent),
         }
     }
 }
@@ -178,17 +191,19 @@ fn local_ends(
         local: server,
         remote: client,
         same_host: true,
-        in_lab: lab.is_some(),
+        consent: if lab.is_some() { Consent::Lab } else { Consent::Nothing },
+        keeper: Keeper::default(),
         by_frames: lab.and_then(|(_, by_frames)| by_frames),
         cpu,
         allowed: Allowed::EVERYTHING,
     };
     let lab = lab.map(|(lab, _)| lab);
+    let on = (interface, origin.consent.clone());
     let peer = match program {
-        PeerProgram::Process(program) => spawn_process(program, theirs, origin, lab)?,
+        PeerProgram::Process(program) => spawn_process(program, theirs, &origin, lab)?,
         PeerProgram::Thread => spawn_thread(Control::over(theirs).map_err(failed)?, origin, lab)?,
     };
-    let ends = Ends::meet(Control::over(ours).map_err(failed)?, (client, server), place, interface, Some(peer))?;
+    let ends = Ends::meet(Control::over(ours).map_err(failed)?, (client, server), place, on, Some(peer))?;
     let program = match program {
         PeerProgram::Process(program) => Some(program.clone()),
         PeerProgram::Thread => None,
@@ -196,14 +211,17 @@ fn local_ends(
     Ok(Ends { program, ..ends })
 }
 
-fn remote_ends(address: SocketAddr) -> Result<Ends, Problem> {
+fn remote_ends(address: SocketAddr, consent: &Consent) -> Result<Ends, Problem> {
     let control = Control::connect(address)?;
     let (client, server) = control.addresses().ok_or_else(|| {
         Problem::failed(format!("lost the peer at {address}"), "it closed the connection")
             .next("see what the peer printed, and whether its host is up")
     })?;
-    let interface = interface::of_address(client).unwrap_or_default();
-    Ends::meet(control, (client, server), "remote", interface, None)
+    let interface = match consent {
+        Consent::Interface { name, .. } => name.clone(),
+        _ => interface::of_address(client).unwrap_or_default(),
+    };
+    Ends::meet(control, (client, server), "remote", (interface, consent.clone()), None)
 }
 
 fn failed(error: std::io::Error) -> Problem {
@@ -216,12 +234,12 @@ enum Peer {
     Thread(Option<JoinHandle<()>>),
 }
 
-fn spawn_process(program: &PathBuf, control: Socket, origin: Origin, lab: Option<&Lab>) -> Result<Peer, Problem> {
+fn spawn_process(program: &PathBuf, control: Socket, origin: &Origin, lab: Option<&Lab>) -> Result<Peer, Problem> {
     let mut command = Command::new(program);
     command
         .args(["bench", "peer", "--local", &origin.local.to_string(), "--remote", &origin.remote.to_string()])
         .args(["--cpu", &origin.cpu.to_string()])
-        .args(origin.in_lab.then_some("--in-lab"))
+        .args((origin.consent == Consent::Lab).then_some("--in-lab"))
         .args(origin.by_frames.iter().flat_map(|(local, remote)| ["--by-frames".into(), format!("{local},{remote}")]))
         .stdin(Stdio::from(OwnedFd::from(control)))
         .stdout(Stdio::null())

@@ -1,5 +1,6 @@
 //! A run: a place, two ends, scenarios in sequence, a document.
 
+use crate::bypass::Consent;
 use crate::congestion;
 use crate::fit::fit;
 use crate::measure::{Bench, Cpus, Work};
@@ -55,6 +56,8 @@ pub enum Where {
 pub struct Setting {
     /// The place to measure at.
     pub place: Where,
+    /// What this end may do past the kernel, against another machine.
+    pub consent: Consent,
     /// Use IPv6 between the hosts of this machine.
     pub ipv6: bool,
     /// Transmit and receive queues of each end of a lab.
@@ -173,11 +176,32 @@ fn measure(
     progress: &mut dyn Progress,
     what: impl FnOnce(&mut Bench, &mut dyn Progress) -> Findings,
 ) -> Result<Outcome, Problem> {
-    let same_host = is_same_host(setting);
-    let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, same_host)?;
-    let mut around = Surroundings::begin(setting.clock, both(cpus, same_host))?;
-    let place = open_place(setting, &mut around.notes)?;
-    let mut ends = place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    // A peer that serves already has its CPU, which this end may share.
+    let served = match setting.place {
+        Where::Remote(address) => {
+            let place = Place::Remote(address, setting.consent.clone());
+            Some(place.open(setting.ipv6, &setting.program, 0)?)
+        }
+        _ => None,
+    };
+    let (cpus, same_machine) = match &served {
+        Some(ends) => {
+            let wished = (setting.client_cpu, setting.server_cpu);
+            (cpus_beside(wished, ends.same_machine, ends.peer_cpu)?, ends.same_machine)
+        }
+        None => (choose_cpus(setting.client_cpu, setting.server_cpu, true)?, true),
+    };
+    let mut around = Surroundings::begin(setting.clock, both(cpus, same_machine))?;
+    // A lab lasts as long as this.
+    let place;
+    let mut ends = match served {
+        Some(ends) => ends,
+        None => {
+            place = open_place(setting, &mut around.notes)?;
+            place.open(setting.ipv6, &setting.program, cpus.server.unwrap_or(cpus.client))?
+        }
+    };
+    around.notes.extend(note_same_machine(ends.place == "remote" && ends.same_machine));
     ends.wire = setting.impairment.as_ref().map(ToString::to_string);
     let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
     bench.service_time_ns = setting.service_time.as_nanos() as u64;
@@ -400,24 +424,39 @@ pub(crate) fn choose_cpus(client: Option<u32>, server: Option<u32>, same_host: b
     Ok(Cpus { client, server: Some(server) })
 }
 
-/// Returns whether both ends share this host's CPUs; a serving peer may, too, in a test.
-fn is_same_host(setting: &Setting) -> bool {
-    match setting.place {
-        Where::Remote(peer) => sidestep_sys::interface::of_address(peer.ip()).is_some(),
-        _ => true,
+/// Chooses the CPUs beside a peer that serves: on another machine it chooses its own; on this one it has the CPU that it says,
+/// and this end another one, if it may use another.
+pub(crate) fn cpus_beside(
+    (client, server): (Option<u32>, Option<u32>),
+    same_machine: bool,
+    peer_cpu: Option<u32>,
+) -> Result<Cpus, Problem> {
+    let theirs = server.or(peer_cpu).filter(|cpu| same_machine && cpu::allowed().contains(cpu));
+    match theirs {
+        Some(_) => choose_cpus(client, theirs, true),
+        None => choose_cpus(client, server, false),
     }
 }
 
-/// Returns the measured CPUs of this host.
-fn both(cpus: Cpus, same_host: bool) -> Vec<u32> {
-    let mut both: Vec<u32> = std::iter::once(cpus.client).chain(cpus.server.filter(|_| same_host)).collect();
+/// Returns the note on a served peer that is no other machine.
+pub(crate) fn note_same_machine(same_machine: bool) -> Option<String> {
+    same_machine.then(|| {
+        "both ends are on this machine, under one kernel: they share its CPUs, and no cable is between them".into()
+    })
+}
+
+/// Returns the measured CPUs of this machine.
+pub(crate) fn both(cpus: Cpus, same_machine: bool) -> Vec<u32> {
+    let mut both: Vec<u32> = std::iter::once(cpus.client).chain(cpus.server.filter(|_| same_machine)).collect();
+    // Another process on this machine may use CPUs that this one may not.
+    both.retain(|cpu| *cpu == cpus.client || cpu::allowed().contains(cpu));
     both.dedup();
     both
 }
 
 fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Problem> {
     match (setting.place, wish_of_lab(setting)) {
-        (Where::Remote(address), _) => Ok(Place::Remote(address)),
+        (Where::Remote(address), _) => Ok(Place::Remote(address, setting.consent.clone())),
         (Where::Lab, _) => new_lab(setting),
         (Where::Loopback, Some((flag, wish))) => {
             Err(Problem::usage(format!("cannot give loopback {wish}"), "only a lab is made for the run")
@@ -470,7 +509,7 @@ fn setup(bench: &Bench) -> Setup {
         interface: ends.interface.clone(),
         address: ends.server.to_string(),
         client_cpu: Some(bench.cpus.client),
-        server_cpu: bench.cpus.server,
+        server_cpu: bench.cpus.server.or(ends.peer_cpu),
         service_time_ns: bench.service_time_ns,
         queues: ethtool::receive_queues(&ends.interface).unwrap_or(0),
         mtu: ends.mtus.here.unwrap_or(0),

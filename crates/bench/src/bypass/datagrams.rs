@@ -1,6 +1,6 @@
 //! UDP past the kernel.
 
-use super::{Load, READY_MAX, engine, note};
+use super::{Device, Load, READY_MAX, engine, note};
 use crate::link::Link;
 use crate::mtu::headers;
 use crate::path::Path as Route;
@@ -28,9 +28,9 @@ pub(crate) struct StackLink {
 }
 
 impl StackLink {
-    /// Opens an engine on the interface that has `local`, for messages of `size` bytes, and binds a port of the kernel's choice.
-    pub(crate) fn open(local: IpAddr, load: Load, size: u32) -> Result<Self, Problem> {
-        let mut engine = engine(local, load)?;
+    /// Opens an engine on a device, for messages of `size` bytes, and binds a port of the kernel's choice.
+    pub(crate) fn open(device: &Device, local: IpAddr, load: Load, size: u32) -> Result<Self, Problem> {
+        let mut engine = engine(device, load)?;
         check_frames(&engine, size + headers(local.is_ipv6()))?;
         let socket = engine.bind(SocketAddr::new(local, 0), &UdpOptions::default())?;
         Ok(Self { engine, socket, heard: socket, group: None, flushes: load == Load::RoundTrips, sleep: None })

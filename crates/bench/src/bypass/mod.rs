@@ -1,18 +1,27 @@
 //! Our own stack as a transport: an engine per slice, and the control plane that it needs.
 
+mod consent;
+mod control_plane;
 mod datagrams;
 mod stream;
 
+pub use consent::{Consent, Told};
+pub(crate) use control_plane::ControlPlane;
+pub use control_plane::Keeper;
 pub(crate) use datagrams::StackLink;
 pub(crate) use stream::{StackListener, connect_by, connect_past_kernel};
 
 use sidestep_control::permit::Permit;
 use sidestep_control_api::client::Client;
+use sidestep_control_api::message::Protocol;
 use sidestep_control_api::place;
+use sidestep_control_api::rss::Spread;
+use sidestep_frame::FrameFacts;
 use sidestep_socket::{Engine, EngineOptions, Queues};
 use sidestep_stack::tcp::Config;
-use sidestep_sys::{Problem, cpu, interface};
-use std::net::IpAddr;
+use sidestep_sys::xdp::Mode;
+use sidestep_sys::{Problem, cpu, ethtool, offload};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -85,32 +94,71 @@ pub(crate) enum Load {
 /// of 8 MiB for the same.
 const STREAM_RING: u32 = 8192;
 
+/// The least of them for each of many queues, and the most for all: frames are memory that is made for every slice.
+const STREAM_RING_MIN: u32 = 2048;
+const STREAM_RINGS_MAX: u32 = 2 * STREAM_RING;
+
 /// Frames that one kick sends in copy mode: a burst leaves by one call.
 const BUDGET: u32 = 256;
 
-/// An engine on the interface that has `local`; one that cannot go past the kernel is refused.
-pub(crate) fn engine(local: IpAddr, load: Load) -> Result<Engine, Problem> {
-    engine_with(local, load, Config::latency())
+/// The interface of an end's engines, and the queues that they ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct Device {
+    interface: String,
+    queues: Queues,
+}
+
+impl Device {
+    /// Of an end that others connect to, and of datagrams, whose port is bound before the peer's is known: whatever the wire brings is
+    /// measured, by whatever queue. A device with one loses nothing by it.
+    pub(crate) fn every_queue(consent: &Consent, local: IpAddr) -> Result<Self, Problem> {
+        Ok(Self { interface: consent.interface(local)?, queues: Queues::Every })
+    }
+
+    /// Of an end that opens connections: one queue, where the device tells by which one answers come. The engine then connects from
+    /// a port whose answers come by its own.
+    pub(crate) fn toward(consent: &Consent, local: IpAddr, remote: IpAddr) -> Result<Self, Problem> {
+        let every = Self::every_queue(consent, local)?;
+        let asked = Spread::read(&every.interface).queue_of(
+            Protocol::Tcp,
+            SocketAddr::new(remote, 1),
+            SocketAddr::new(local, 1),
+        );
+        Ok(if asked.is_ok() { Self { queues: Queues::Any, ..every } } else { every })
+    }
+}
+
+impl Device {
+    /// Returns the entries of each queue's ring for a stream.
+    fn stream_ring(&self) -> u32 {
+        let queues = match self.queues {
+            Queues::Every => ethtool::receive_queues(&self.interface).unwrap_or(1),
+            _ => 1,
+        };
+        (STREAM_RINGS_MAX / queues.clamp(1, STREAM_RINGS_MAX).next_power_of_two()).clamp(STREAM_RING_MIN, STREAM_RING)
+    }
+}
+
+/// An engine on a device; one that cannot go past the kernel is refused.
+pub(crate) fn engine(device: &Device, load: Load) -> Result<Engine, Problem> {
+    engine_with(device, load, Config::latency())
 }
 
 /// The same with other settings of TCP.
-pub(crate) fn engine_with(local: IpAddr, load: Load, tcp: Config) -> Result<Engine, Problem> {
-    let no_interface = || Problem::failed(format!("cannot use path xdp from {local}"), "no interface has it");
-    let interface = interface::of_address(local).ok_or_else(no_interface)?;
+pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<Engine, Problem> {
+    let Device { interface, queues } = device.clone();
     let options = match load {
         Load::RoundTrips => {
             EngineOptions { frames: 128, ring_entries: 64, fill: Some(16), ..EngineOptions::on(interface) }
         }
-        Load::Stream => EngineOptions {
-            frames: 2 * STREAM_RING,
-            ring_entries: STREAM_RING,
-            tx_budget: Some(BUDGET),
-            ..EngineOptions::on(interface)
-        },
+        Load::Stream => {
+            let ring_entries = device.stream_ring();
+            let (frames, tx_budget) = (2 * ring_entries, Some(BUDGET));
+            EngineOptions { frames, ring_entries, tx_budget, ..EngineOptions::on(interface) }
+        }
     };
-    // The ends say farewell to each other; what is under way then was measured, or is not wanted. Whatever the wire brings is
-    // measured, by whatever queue: a device with one loses nothing by it.
-    let (name, linger, queues) = ("sidestep bench".into(), Duration::ZERO, Queues::Every);
+    // The ends say farewell to each other; what is under way then was measured, or is not wanted.
+    let (name, linger) = ("sidestep bench".into(), Duration::ZERO);
     let engine = Engine::open(&EngineOptions { name, linger, queues, tcp, ..options })?;
     match engine.refusal() {
         None => Ok(engine),
@@ -121,14 +169,32 @@ pub(crate) fn engine_with(local: IpAddr, load: Load, tcp: Config) -> Result<Engi
 }
 
 /// Returns a note for the report.
-fn note(engine: &Engine) -> String {
-    let facts = engine.link();
-    let xsk = facts.and_then(|facts| facts.xsks.first());
-    let mode = xsk.map_or("", |xsk| xsk.mode.name());
-    let place = facts.map_or("", |facts| &facts.place);
-    let why = xsk.and_then(|xsk| xsk.downgrades.first()).map_or_else(String::new, |it| format!(" ({it})"));
-    format!(
-        "AF_XDP in {mode} mode on {place}{why}; the steering program is attached during these slices only, so that the kernel's \
-         paths are measured without it"
-    )
+pub(crate) fn note(engine: &Engine) -> String {
+    engine.link().map_or_else(String::new, link_note)
+}
+
+/// Returns what a reader must know of the link of frames of an end: mode, queues, interface, driver.
+pub(crate) fn link_note(facts: &FrameFacts) -> String {
+    let Some(xsk) = facts.xsks.first() else { return String::new() };
+    let driver = offload::driver(&xsk.interface).unwrap_or_else(|_| "driver unknown".into());
+    let program = if xsk.mode == Mode::Generic { "generic" } else { "native" };
+    let why = xsk.downgrades.first().map_or_else(String::new, |it| format!("; {it}"));
+    let (mode, place) = (xsk.mode.name(), &facts.place);
+    format!("AF_XDP in {mode} mode on {place} ({driver}), {program} XDP{why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A device with one queue tells by which one answers come; of one that does not exist nothing is known.
+    #[test]
+    fn who_connects_has_one_queue_where_the_device_tells_which() {
+        let here = IpAddr::from([127, 0, 0, 1]);
+        let on = |name: &str| Consent::Interface { name: name.into(), may_start: false };
+        let queues = |name: &str| Device::toward(&on(name), here, here).unwrap().queues;
+        assert_eq!((queues("lo"), queues("no-such0")), (Queues::Any, Queues::Every));
+        assert_eq!(Device::every_queue(&on("lo"), here).unwrap().queues, Queues::Every);
+        assert!(Device::toward(&Consent::Nothing, here, here).is_err());
+    }
 }

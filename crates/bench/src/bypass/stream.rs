@@ -1,6 +1,6 @@
 //! TCP past the kernel.
 
-use super::{Load, READY_MAX, engine_with, note};
+use super::{Device, Load, READY_MAX, engine_with, note};
 use crate::link::StreamLink;
 use crate::path::Path as Route;
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options, Stream, Waiting, connect};
@@ -51,11 +51,16 @@ pub(crate) struct StackListener {
 }
 
 impl StackListener {
-    /// Opens an engine on the interface that has `local`, and listens at a port of the kernel's choice.
-    pub(crate) fn open(local: IpAddr, load: Load, settings: Config) -> Result<Self, Problem> {
-        let mut io = Box::new(Io::over(engine_with(local, load, settings)?));
+    /// Opens an engine on a device, and listens at a port of the kernel's choice.
+    pub(crate) fn open(device: &Device, local: IpAddr, load: Load, settings: Config) -> Result<Self, Problem> {
+        let mut io = Box::new(Io::over(engine_with(device, load, settings)?));
         let listener = Listener::bind(&mut io, &at(SocketAddr::new(local, 0)), &options())?;
         Ok(Self { io, listener })
+    }
+
+    /// Returns what a reader of the results must know.
+    pub(crate) fn note(&self) -> String {
+        self.io.engine().map_or_else(String::new, note)
     }
 
     /// Returns its port.

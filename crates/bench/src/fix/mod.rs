@@ -8,12 +8,17 @@
 //! others are measured, because two that spin on one CPU would measure each other.
 
 mod bare;
+mod certificate;
 mod contest;
+mod far;
 mod inbox;
 mod message;
 mod own;
+mod passage;
 mod pause;
+mod process;
 mod reach;
+mod remote;
 mod run;
 mod session;
 mod slice;
@@ -23,8 +28,10 @@ mod toy;
 mod veth;
 
 pub use bare::Bare;
+pub(crate) use far::Acceptors;
 pub use own::Own;
 pub use reach::Reach;
+pub use remote::FarWay;
 pub use run::{Request, Setting, run};
 pub use sidestep_socket::stream::{Endpoint, Waiting};
 pub use veth::Way;

@@ -1,7 +1,9 @@
 //! Addresses of acceptors, as users write them.
 
+use super::passage::Watched;
+use super::remote::FarWay;
 use super::tls::TlsLink;
-use super::veth::{Passage, Way};
+use super::veth::Way;
 use crate::link::{Link, StreamLink};
 use crate::transport::Transport;
 use sidestep_lab::{Lab, Side};
@@ -21,6 +23,8 @@ pub enum Reach {
     Tls(SocketAddr),
     /// Over a veth pair: an acceptor that was started for the run.
     Wire(Box<Way>),
+    /// On another host: an acceptor that its peer has started for the run.
+    Far(Box<FarWay>),
     /// From side A of the lab of this name, by the kernel.
     Lab(String, Box<Self>),
 }
@@ -29,8 +33,10 @@ impl Reach {
     /// The medium.
     pub fn transport(&self) -> Transport {
         match self {
-            Self::Plain(Endpoint::Tcp { .. } | Endpoint::Xdp { .. }) | Self::Wire(_) => Transport::Tcp,
             Self::Tls(_) => Transport::Tls,
+            Self::Wire(way) if way.is_tls => Transport::Tls,
+            Self::Far(way) if way.is_tls => Transport::Tls,
+            Self::Plain(Endpoint::Tcp { .. } | Endpoint::Xdp { .. }) | Self::Wire(_) | Self::Far(_) => Transport::Tcp,
             Self::Plain(Endpoint::Unix(_)) => Transport::Uds,
             Self::Plain(Endpoint::Shm(_)) => Transport::Shm,
             Self::Lab(_, there) => there.transport(),
@@ -52,19 +58,28 @@ impl Reach {
         match self {
             Self::Plain(Endpoint::Tcp { host, port }) => Some(SocketAddr::new(host.parse().ok()?, *port)),
             Self::Tls(address) => Some(*address),
+            Self::Far(way) => Some(way.address()),
             Self::Plain(_) | Self::Wire(_) | Self::Lab(..) => None,
         }
     }
 
     /// Returns the number of concurrent sessions that it can carry.
     pub(super) fn sessions_max(&self) -> u32 {
-        if let Self::Wire(way) = self { way.sessions_max() } else { u32::MAX }
+        match self {
+            Self::Wire(way) => way.sessions_max(),
+            Self::Far(way) => way.sessions_max(),
+            _ => u32::MAX,
+        }
     }
 
     /// Waits until the acceptor, which was stopped, can be reached; returns a counter of its messages, if they go
     /// past the kernel.
-    pub(super) fn awake(&self) -> Result<Option<Passage>, Problem> {
-        if let Self::Wire(way) = self { way.awake() } else { Ok(None) }
+    pub(super) fn awake(&self) -> Result<Option<Watched>, Problem> {
+        match self {
+            Self::Wire(way) => Ok(way.awake()?.map(Watched::Here)),
+            Self::Far(way) => Ok(way.awake()?.map(Watched::There)),
+            _ => Ok(None),
+        }
     }
 
     /// Connects.
@@ -75,7 +90,10 @@ impl Reach {
                 let stream = StreamLink::connect(&Endpoint::from(*address), options)?;
                 Ok(Box::new(TlsLink::new(stream, address.ip())?))
             }
+            Self::Wire(way) if way.is_tls => Ok(Box::new(TlsLink::new(way.connect(options)?, way.address().ip())?)),
             Self::Wire(way) => Ok(Box::new(way.connect(options)?)),
+            Self::Far(way) if way.is_tls => Ok(Box::new(TlsLink::new(way.connect(options)?, way.address().ip())?)),
+            Self::Far(way) => Ok(Box::new(way.connect(options)?)),
             Self::Lab(name, there) => Lab::open(name)?.host(Side::A).within(|| there.connect(options)),
         }
     }
@@ -121,6 +139,7 @@ impl fmt::Display for Reach {
             Self::Plain(endpoint) => write!(f, "{endpoint}"),
             Self::Tls(address) => write!(f, "tls:{address}"),
             Self::Wire(way) => write!(f, "{}", way.address()),
+            Self::Far(way) => write!(f, "{}", way.address()),
             Self::Lab(name, there) => write!(f, "lab:{name}:{there}"),
         }
     }

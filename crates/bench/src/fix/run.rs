@@ -1,12 +1,14 @@
 //! A run: acceptors, workloads, durations; a document at the end.
 
 use super::contest::{Contest, Part};
-use super::own::{Exchanges, Own};
+use super::own::{Exchanges, Own, Starter};
 use super::pause::Pause;
+use super::remote::Remote;
 use super::slice::Near;
 use super::{Acceptor, Identity, Load, Workload};
-use crate::measure::Yardsticks;
-use crate::run::{Outcome, check_duration, choose_cpus};
+use crate::bypass::Consent;
+use crate::measure::{Cpus, Yardsticks};
+use crate::run::{Outcome, both, check_duration, choose_cpus, cpus_beside, note_same_machine};
 use crate::scenario::{Findings, Pace, Progress};
 use crate::surroundings::Surroundings;
 use sidestep_report::schema::{PathInfo, Setup};
@@ -14,6 +16,7 @@ use sidestep_socket::stream::Waiting;
 use sidestep_sys::clock::Choice;
 use sidestep_sys::{Problem, cpu};
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -39,6 +42,10 @@ pub struct Setting {
     pub server_cpu: Option<u32>,
     /// This program, to be started as our own acceptor.
     pub program: PathBuf,
+    /// The peer on another host (`sidestep bench serve --fix`) that starts our acceptors instead.
+    pub to: Option<SocketAddr>,
+    /// What this end may do past the kernel, against another host.
+    pub consent: Consent,
     /// Set by Ctrl-C.
     pub stop: Arc<AtomicBool>,
     /// The command that repeats the run.
@@ -129,15 +136,26 @@ impl Request {
 pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) -> Result<Outcome, Problem> {
     request.check()?;
     request.acceptors.iter().try_for_each(|acceptor| acceptor.reach.check())?;
-    let cpus = choose_cpus(setting.client_cpu, setting.server_cpu, true)?;
+    let remote = setting.to.map(|to| Remote::connect(to, &setting.consent)).transpose()?.map(Arc::new);
+    let wished = (setting.client_cpu, setting.server_cpu);
+    let cpus = match &remote {
+        Some(remote) => cpus_beside(wished, remote.told.same_machine, remote.told.cpu)?,
+        None => choose_cpus(wished.0, wished.1, true)?,
+    };
     let before = cpu::allowed();
-    let mut exchanges = Exchanges::start(&request.own, &setting.program, cpus.server.unwrap_or(cpus.client))?;
+    let starter = match &remote {
+        Some(remote) => Starter::There { remote: remote.clone(), cpu: setting.server_cpu },
+        None => Starter::Here { program: &setting.program, cpu: cpus.server.unwrap_or(cpus.client) },
+    };
+    let mut exchanges = Exchanges::start(&request.own, &starter)?;
     let acceptors = std::mem::take(&mut exchanges.acceptors).into_iter().chain(request.acceptors.iter().cloned());
     let request = &Request { acceptors: acceptors.collect(), ..request.clone() };
     request.check().and_then(|()| request.check_against())?;
     // First of all, or an acceptor that spins would be taken for the noise of the host.
     let pause = Pause::all(&request.acceptors)?;
-    let mut around = Surroundings::begin(setting.clock, [cpus.client].into_iter().chain(cpus.server).collect())?;
+    let is_shared = remote.as_ref().is_none_or(|remote| remote.told.same_machine);
+    let mut around = Surroundings::begin(setting.clock, both(cpus, is_shared))?;
+    around.notes.extend(one_cpu(cpus, is_shared, request));
     cpu::restrict(&[cpus.client])?;
     let near = Near::new(around.clock.clone(), setting.stop.clone());
     let (stop, clock) = (setting.stop.clone(), around.clock.clone());
@@ -158,14 +176,33 @@ pub fn run(setting: &Setting, request: &Request, progress: &mut dyn Progress) ->
          the transport and ends when the answer has come whole"
             .into(),
     );
-    let setup = Setup {
+    let mut setup = Setup {
         place: place(&request.acceptors).into(),
         client_cpu: Some(cpus.client),
         server_cpu: cpus.server,
         ..Setup::default()
     };
+    let peer = remote.map(|remote| {
+        around.notes.extend(remote.take_notes());
+        around.notes.extend(note_same_machine(remote.told.same_machine));
+        (setup.interface, setup.address) = (remote.interface(), remote.server.to_string());
+        setup.server_cpu = cpus.server.or(remote.told.cpu);
+        remote.told.host.clone()
+    });
     let paths = paths(&findings, &request.acceptors);
-    Ok(around.end(setting.command.clone(), setup, None, findings, paths))
+    Ok(around.end(setting.command.clone(), setup, peer, findings, paths))
+}
+
+/// Returns the note on ends that spin on one CPU: a message then waits for the scheduler.
+fn one_cpu(cpus: Cpus, is_shared: bool, request: &Request) -> Option<String> {
+    let spins = request.waiting == Waiting::Spin && request.own.spin && !request.own.transports.is_empty();
+    (is_shared && spins && cpus.server == Some(cpus.client)).then(|| {
+        format!(
+            "client and acceptor both spin on CPU {}: each waits until the scheduler takes the other off it, milliseconds; give \
+             each a CPU of its own (--cpus), or --waiting block --own-waiting block",
+            cpus.client
+        )
+    })
 }
 
 fn measure_all(contest: &mut Contest<'_>, parts: &[Part], pace: Pace) -> Findings {
@@ -260,6 +297,8 @@ mod tests {
             client_cpu: None,
             server_cpu: None,
             program: PathBuf::new(),
+            to: None,
+            consent: Consent::Nothing,
             stop: Default::default(),
             command: String::new(),
         };

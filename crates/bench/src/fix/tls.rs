@@ -11,6 +11,10 @@ use sidestep_sys::Problem;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Time for a handshake, which an acceptor that has ended does not answer.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
 
 /// A stream whose bytes travel in records of TLS.
 pub(super) struct TlsLink {
@@ -30,6 +34,24 @@ impl TlsLink {
         let name = ServerName::IpAddress(address.into());
         let tls = ClientConnection::new(Arc::new(config), name).map_err(failed)?;
         Ok(Self { inner, tls })
+    }
+
+    /// Completes the handshake.
+    #[cold]
+    fn shake_hands(&mut self) -> io::Result<()> {
+        let deadline = Instant::now() + HANDSHAKE_MAX;
+        while self.tls.is_handshaking() {
+            if Instant::now() > deadline {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            self.write_records()?;
+            match self.read_records() {
+                Ok(()) => {}
+                Err(error) if is_retry(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Sends the records that are ready.
@@ -58,13 +80,8 @@ impl TlsLink {
 
 impl Link for TlsLink {
     fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        while self.tls.is_handshaking() {
-            self.write_records()?;
-            match self.read_records() {
-                Ok(()) => {}
-                Err(error) if is_retry(&error) => {}
-                Err(error) => return Err(error),
-            }
+        if self.tls.is_handshaking() {
+            self.shake_hands()?;
         }
         let taken = self.tls.writer().write(bytes)?;
         self.write_records()?;

@@ -2,21 +2,14 @@
 //!
 //! A lab for each, because an XDP program slows the kernel's own path on that interface, and a queue has one stack.
 
-use crate::bypass::{self, ControlPlaneThread, Load, connect_past_kernel};
+use super::passage::{Passage, Stack};
+use crate::bypass::{self, Consent, ControlPlaneThread, Device, Load, connect_past_kernel};
 use crate::link::StreamLink;
-use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_lab::{Host, Lab, Side};
 use sidestep_socket::stream::{Endpoint, Options};
 use sidestep_sys::{Problem, cpu};
 use std::net::SocketAddr;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
-
-/// Time until the heartbeat of a continued acceptor is fresh again for the steering program.
-const AWAKE_MAX: Duration = Duration::from_secs(3);
-/// Between two looks at its counters; after the one that shows it awake its sign of life is stored within 0.1 ms.
-const LOOK: Duration = Duration::from_micros(500);
 
 /// The accelerated ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +25,7 @@ pub(super) enum Ends {
 impl Ends {
     /// By the name of the transport of an acceptor of ours.
     pub(super) fn named(transport: &str) -> Option<Self> {
-        match transport {
+        match transport.strip_suffix("-tls").unwrap_or(transport) {
             "veth" => Some(Self::None),
             "xdp-one-end" => Some(Self::Acceptor),
             "xdp" => Some(Self::Both),
@@ -75,22 +68,15 @@ impl Wire {
     }
 
     /// The way to the acceptor, process `pid`, that says it listens at `address`.
-    pub(super) fn way(&self, address: &str, pid: u32) -> Result<Way, Problem> {
+    pub(super) fn way(&self, address: &str, pid: u32, is_tls: bool) -> Result<Way, Problem> {
         let strange = || Problem::failed("cannot reach our own acceptor", format!("it says it listens on {address:?}"));
         let parts: Vec<&str> = address.rsplitn(3, ':').collect();
         let [port, host, ..] = parts[..] else { return Err(strange()) };
         let address: SocketAddr = format!("{host}:{port}").parse().map_err(|_| strange())?;
-        let stack = if self.ends == Ends::None { None } else { Some(self.stack_of(pid)?) };
-        Ok(Way { from: self.lab.host(Side::A).clone(), address, ends: self.ends, cpus: self.cpus.clone(), stack })
-    }
-
-    fn stack_of(&self, pid: u32) -> Result<Stack, Problem> {
-        let socket = self.host().within(place::socket)?;
-        let clients = Client::connect_to(&socket, "sidestep bench")?.clients()?;
-        let stacks = clients.iter().filter(|line| line.pid == Some(pid)).flat_map(|line| &line.stacks);
-        let id = stacks.map(|stack| stack.id).next();
-        let id = id.ok_or_else(|| Problem::failed("our own acceptor is not past the kernel", "it has no stack"))?;
-        Ok(Stack { socket, id })
+        let find = || Stack::of(self.host().within(place::socket)?, pid);
+        let stack = if self.ends == Ends::None { None } else { Some(find()?) };
+        let (from, ends, cpus) = (self.lab.host(Side::A).clone(), self.ends, self.cpus.clone());
+        Ok(Way { from, address, ends, cpus, stack, is_tls })
     }
 }
 
@@ -102,13 +88,8 @@ pub struct Way {
     ends: Ends,
     cpus: Vec<u32>,
     stack: Option<Stack>,
-}
-
-/// A stack of an acceptor, as its control plane knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stack {
-    socket: PathBuf,
-    id: u32,
+    /// Set if records of TLS travel over it.
+    pub(super) is_tls: bool,
 }
 
 impl Way {
@@ -125,7 +106,8 @@ impl Way {
             }
             // The threads of an engine shall not be where the client spins.
             cpu::restrict(&self.cpus)?;
-            let engine = bypass::engine(self.from.ipv4.into(), Load::RoundTrips)?;
+            let device = Device::toward(&Consent::Lab, self.from.ipv4.into(), self.address.ip())?;
+            let engine = bypass::engine(&device, Load::RoundTrips)?;
             connect_past_kernel(engine, self.address)
         })
     }
@@ -135,49 +117,8 @@ impl Way {
         if self.ends == Ends::Both { 1 } else { u32::MAX }
     }
 
-    /// Waits until the acceptor, which was stopped, has told the steering program that it lives: a connection made before
-    /// that would be the kernel's.
+    /// Waits until the acceptor, which was stopped, can be reached past the kernel.
     pub(super) fn awake(&self) -> Result<Option<Passage>, Problem> {
-        let Some(stack) = &self.stack else { return Ok(None) };
-        let mut client = Client::connect_to(&stack.socket, "sidestep bench")?;
-        let (begin, before) = (Instant::now(), count(&mut client, stack.id, "heartbeats")?);
-        loop {
-            std::thread::sleep(LOOK);
-            if count(&mut client, stack.id, "heartbeats")? > before {
-                break;
-            }
-            if begin.elapsed() > AWAKE_MAX {
-                return Err(Problem::failed("lost the acceptor", "its stack is polled no more"));
-            }
-        }
-        std::thread::sleep(LOOK);
-        let frames = count(&mut client, stack.id, "rx_frames")?;
-        Ok(Some(Passage { client, stack: stack.id, frames }))
+        self.stack.as_ref().map(Stack::awake).transpose()
     }
-}
-
-/// The frames that an acceptor's stack had received before a slice.
-pub(super) struct Passage {
-    client: Client,
-    stack: u32,
-    frames: u64,
-}
-
-impl Passage {
-    /// Checks that `messages` have come past the kernel since, each in a frame at least.
-    pub(super) fn check(mut self, messages: u64) -> Result<(), Problem> {
-        let frames = count(&mut self.client, self.stack, "rx_frames")?.saturating_sub(self.frames);
-        if frames >= messages {
-            return Ok(());
-        }
-        Err(Problem::failed(
-            "the acceptor was reached by the kernel",
-            format!("{frames} frames for {messages} messages"),
-        ))
-    }
-}
-
-fn count(client: &mut Client, stack: u32, name: &str) -> Result<u64, Problem> {
-    let values = client.counters(stack)?;
-    Ok(values.iter().find(|(counter, _)| counter == name).map_or(0, |(_, value)| *value))
 }

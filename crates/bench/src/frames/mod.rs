@@ -3,14 +3,12 @@
 
 mod end;
 mod link;
+mod next_hop;
 mod packet;
 
-pub(crate) use end::End;
+pub(crate) use end::{End, OwnPort};
 pub(crate) use link::FramesLink;
-pub(crate) use packet::{Address, payload, turn_round};
-
-/// UDP port of both ends. A lab's hosts have no other program that could be using it.
-pub(crate) const PORT: u16 = 7411;
+pub(crate) use packet::{Flow, turn_round};
 
 /// The longest packet whose frame one buffer holds, and the largest MTU that goes with it: a driver may refuse a program that
 /// does not take several buffers at a larger one.

@@ -73,11 +73,14 @@ impl Bench {
                 self.need_plane()?;
                 let settings = congestion::of_stack(self.congestion.as_deref())?;
                 let congestion = Some(settings.congestion.name().into());
-                let engine = engine_with(way.client, Load::Stream, settings)?;
+                let engine = engine_with(&self.device_toward()?, Load::Stream, settings)?;
                 self.place_thread(true)?;
                 let ready = self.ask_ready(request)?;
                 let link = connect_past_kernel(engine, SocketAddr::new(way.server, ready.port));
-                link.map(|link| Opened { note: Some(link.note()), link: link.waiting(target.path), congestion })
+                link.map(|link| {
+                    let note = Some(self.stack_note(&link.note(), ready.note.as_deref()));
+                    Opened { note, link: link.waiting(target.path), congestion }
+                })
             }
             _ => {
                 let options = Options {
@@ -90,7 +93,7 @@ impl Bench {
                 StreamLink::connect(&Endpoint::from(SocketAddr::new(way.server, ready.port)), &options).and_then(
                     |link| {
                         let congestion = congestion::of_kernel(link.descriptor(), self.congestion.as_deref())?;
-                        Ok(Opened { link, note: None, congestion })
+                        Ok(Opened { link, note: self.kernel_note(ready.note.as_deref()), congestion })
                     },
                 )
             }

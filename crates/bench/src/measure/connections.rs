@@ -2,7 +2,7 @@
 
 use super::round_trip::{Target, Trips};
 use super::{Bench, Meter, SAMPLES_MAX};
-use crate::bypass::{Load, connect_by, engine};
+use crate::bypass::{Load, connect_by, engine, note as engine_note};
 use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::link::{Link, StreamLink, send_all};
 use crate::message::{Header, filled};
@@ -55,12 +55,14 @@ impl Bench {
             timeout: self.patience(false),
             ..Options::default()
         };
+        let mut note = None;
         let mut dialer = match target.path.medium {
             Medium::Stack => {
                 self.place_thread(false)?;
                 self.need_plane()?;
-                let engine = engine(self.ends.client, Load::RoundTrips)?;
+                let engine = engine(&self.device_toward()?, Load::RoundTrips)?;
                 self.place_thread(true)?;
+                note = Some(engine_note(&engine));
                 Dialer::Stack(Some(Box::new(Io::over(engine))))
             }
             _ => Dialer::Kernel(options),
@@ -81,6 +83,10 @@ impl Bench {
             slice: self.take_slice(),
             settling: SETTLE,
             cpu: BothSpent { here, peer: done.cpu },
+            note: match note {
+                Some(note) => Some(self.stack_note(&note, ready.note.as_deref())),
+                None => self.kernel_note(ready.note.as_deref()),
+            },
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             ..Trips::default()
         })

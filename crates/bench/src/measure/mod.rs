@@ -24,12 +24,13 @@ pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
 pub use schedule::Arrival;
 pub(crate) use yardstick::Yardsticks;
 
-use crate::bypass::ControlPlaneThread;
+use crate::bypass::{ControlPlane, Device, Keeper};
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::scenario::Budget;
 use crate::stats::Slice;
 use sidestep_sys::clock::Clock;
+use sidestep_sys::printable::printable;
 use sidestep_sys::{Problem, cpu};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,9 @@ use std::time::Duration;
 
 /// The most samples of one slice, which ends when they are reached. 8 MiB.
 pub(crate) const SAMPLES_MAX: usize = 1 << 20;
+
+/// The longest note of a peer, bytes.
+const NOTE_BYTES_MAX: usize = 600;
 
 /// Time-out of streams over an impaired wire, within which a handshake may lose a segment.
 const IMPAIRED_LOOK_UP: Duration = Duration::from_secs(3);
@@ -59,7 +63,9 @@ pub(crate) struct Bench {
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
-    plane: Option<ControlPlaneThread>,
+    plane: Option<ControlPlane>,
+    // After `plane`: a started control plane ends when nothing of ours is connected.
+    keeper: Keeper,
 }
 
 /// The CPUs that pinned paths use.
@@ -88,6 +94,7 @@ impl Bench {
             stop,
             yardsticks: Default::default(),
             plane: None,
+            keeper: Keeper::default(),
         }
     }
 
@@ -104,9 +111,50 @@ impl Bench {
     /// Starts a control plane on this end, if none runs.
     fn need_plane(&mut self) -> Result<(), Problem> {
         if self.plane.is_none() {
-            self.plane = Some(ControlPlaneThread::start(&self.allowed)?);
+            self.plane = Some(ControlPlane::need(&self.ends.consent, &self.keeper, &self.allowed)?);
         }
         Ok(())
+    }
+
+    /// Takes a started control plane off the interface, for a program of a slice's own.
+    fn leave_interface(&mut self) {
+        self.plane.take_if(|plane| plane.is_on_host());
+        self.keeper.end();
+    }
+
+    /// The interface of engines that have datagrams.
+    fn device(&self) -> Result<Device, Problem> {
+        Device::every_queue(&self.ends.consent, self.ends.client)
+    }
+
+    /// The interface of engines that connect to the peer.
+    fn device_toward(&self) -> Result<Device, Problem> {
+        Device::toward(&self.ends.consent, self.ends.client, self.ends.server)
+    }
+
+    /// Returns what a reader must know of both ends of a path of the kernel.
+    fn kernel_note(&self, peer: Option<&str>) -> Option<String> {
+        match (self.ends.consent.kernel_note(), peer) {
+            (None, None) => None,
+            (here, peer) => Some(self.note(&here.unwrap_or_else(|| "the kernel's path".into()), peer)),
+        }
+    }
+
+    /// Returns what a reader of the results must know of both ends of a path past the kernel.
+    fn note(&self, link: &str, peer: Option<&str>) -> String {
+        // The peer's words are another host's.
+        let peer = match peer {
+            None => String::new(),
+            Some(peer) if peer == link => "; the same at the peer's end".into(),
+            Some(peer) => format!(". The peer: {}", printable(peer, NOTE_BYTES_MAX)),
+        };
+        format!("{link}{peer}")
+    }
+
+    /// The same of an end past the kernel, whose control plane is told.
+    fn stack_note(&self, link: &str, peer: Option<&str>) -> String {
+        let plane = self.plane.as_ref().map_or_else(String::new, |plane| format!("; {}", plane.note()));
+        self.note(&format!("{link}{plane}"), peer)
     }
 
     /// The longest wait of a call, and of connecting. A lost SYN comes again after a second.

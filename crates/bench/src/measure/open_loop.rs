@@ -78,7 +78,7 @@ impl Bench {
         self.place_thread(target.path.pinned)?;
         let (link, note) = match target.path.medium {
             Medium::Stack => self.open_stack(target).map(|(link, note)| (link, Some(note)))?,
-            _ => (self.open(target)?, None),
+            _ => self.open(target)?,
         };
         // From here on the peer sends one more reply, whatever happens to the slice.
         let meter = Meter::start(self.watched_cpus());

@@ -72,6 +72,8 @@ pub(crate) struct RateSlice {
     pub receive_buffer: usize,
     /// Disturbances.
     pub noise: Noise,
+    /// A note on the frame path, for the report.
+    pub(crate) note: Option<String>,
 }
 
 impl Bench {
@@ -88,7 +90,8 @@ impl Bench {
         let meter = Meter::start(self.watched_cpus());
         let sent = self.connect(back, &way, &ready, target);
         let sent = sent.and_then(|(back, group)| self.stream(target, back, group, duration));
-        self.finish(sent, meter, ready.receive_buffer)
+        let note = self.kernel_note(ready.note.as_deref());
+        self.finish(sent.map(|sent| RateSlice { note, ..sent }), meter, ready.receive_buffer)
     }
 
     /// The same by our own stack, from an engine of ours to one of the peer's.
@@ -96,14 +99,15 @@ impl Bench {
         // The threads that an engine starts shall not be where this one spins.
         self.place_thread(false)?;
         self.need_plane()?;
-        let mut link = StackLink::open(self.ends.client, Load::Stream, target.size)?;
+        let mut link = StackLink::open(&self.device()?, self.ends.client, Load::Stream, target.size)?;
         self.place_thread(true)?;
         let ready = self.ask_sink(target, link.port()?)?;
+        let note = Some(self.stack_note(&link.note(), ready.note.as_deref()));
         let meter = Meter::start(self.watched_cpus());
         let connected = link.connect(SocketAddr::new(self.ends.server, ready.port));
         let connected = connected.and_then(|()| ready.group.map_or(Ok(()), |group| link.send_to_group(group)));
         let sent = connected.and_then(|()| self.stream(target, Box::new(link), None, duration));
-        self.finish(sent, meter, ready.receive_buffer)
+        self.finish(sent.map(|sent| RateSlice { note, ..sent }), meter, ready.receive_buffer)
     }
 
     /// Receives the peer's counts of the slice.

@@ -5,7 +5,7 @@ use super::packets::{PacketMeter, Packets};
 use super::{Bench, Meter, SAMPLES_MAX, floor};
 use crate::bypass::{Load, StackLink, connect_past_kernel, engine};
 use crate::cpu_time::{BothSpent, Spent, SpentSince};
-use crate::frames::{Address as FrameAddress, End, FramesLink, PORT};
+use crate::frames::{End, Flow, FramesLink, OwnPort};
 use crate::link::{DatagramLink, Link, StreamLink};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Echo, Ready, Reply, Request};
@@ -18,7 +18,7 @@ use sidestep_socket::datagram::UdpPort;
 use sidestep_socket::stream::{Endpoint, Options, Waiting};
 use sidestep_sys::Problem;
 use sidestep_sys::clock::Clock;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV4};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -174,7 +174,7 @@ impl Bench {
         let (link, note) = match target.path.medium {
             Medium::Frames => self.open_frames(target).map(|(link, note)| (link, Some(note)))?,
             Medium::Stack => self.open_stack(target).map(|(link, note)| (link, Some(note)))?,
-            _ => (self.open(target)?, None),
+            _ => self.open(target)?,
         };
         // From here on the peer sends one more reply, whatever happens to the slice.
         let packets = self.packet_meter(target);
@@ -196,7 +196,7 @@ impl Bench {
     }
 
     /// Asks the peer to echo, and connects to it.
-    pub(super) fn open(&mut self, target: Target) -> Result<Box<dyn Link>, Problem> {
+    pub(super) fn open(&mut self, target: Target) -> Result<(Box<dyn Link>, Option<String>), Problem> {
         let options = Options {
             waiting: target.waiting(),
             backend: target.path.backend,
@@ -210,41 +210,44 @@ impl Bench {
         };
         let local =
             port.as_ref().map(UdpPort::local).transpose().map_err(|error| Problem::failed("cannot bind", error))?;
-        let ready = self.ask_echo(target, local.map_or(0, |local| local.port()), None)?;
+        let ready = self.ask_echo(target, local.map_or(0, |local| local.port()))?;
         let there = SocketAddr::new(server, ready.port);
         let stream = |endpoint| StreamLink::connect(&endpoint, &options).map(|link| Box::new(link) as Box<dyn Link>);
+        let note = self.kernel_note(ready.note.as_deref());
         let link = match (port, ready.unix) {
             (Some(port), _) => port.connect(there, &options).map(|socket| Box::new(DatagramLink::new(socket)) as _),
             (None, Some(path)) if target.transport == Transport::Shm => stream(Endpoint::Shm(path.into())),
             (None, Some(path)) => stream(Endpoint::Unix(path.into())),
             (None, None) => stream(Endpoint::from(there)),
         };
-        link.inspect_err(|_| {
+        link.map(|link| (link, note)).inspect_err(|_| {
             // The peer gives up the slice that it was ready for. Its report is read here, so that it is not taken
             // for the answer to the next request.
             let _ = self.control().reply();
         })
     }
 
-    /// Opens this end, asks the peer to open the other, and waits until the wire between them carries frames.
+    /// Asks the peer to open its end, opens this one, and waits until the wire between them carries frames.
     fn open_frames(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
         let (IpAddr::V4(client), IpAddr::V4(server)) = (self.ends.client, self.ends.server) else {
             return Err(Problem::usage("cannot send bare frames", "they are IPv4").next("leave -6 out"));
         };
-        let end = End::open(client.into())?;
-        let (mac, note) = (end.mac, end.note());
-        let ready = self.ask_echo(target, PORT, Some(mac))?;
-        let peer_mac = end.wait_until_up().and_then(|()| {
-            let missing = || Problem::failed("cannot send bare frames", "the peer sent no MAC address");
-            ready.mac.ok_or_else(missing)
-        });
-        let peer = peer_mac.inspect_err(|_| {
+        self.leave_interface();
+        let interface = self.ends.consent.interface(client.into())?;
+        let port = OwnPort::take()?;
+        let local = SocketAddrV4::new(client, port.number);
+        let ready = self.ask_echo(target, port.number)?;
+        let flow = Flow { local, remote: SocketAddrV4::new(server, ready.port) };
+        let open = || {
+            let mut link = FramesLink::new(End::open(&interface, port, flow)?)?;
+            link.wait_until_answered(target.size).map(|()| link)
+        };
+        let link = open().inspect_err(|_| {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
-        let from = FrameAddress { mac, ip: client, port: PORT };
-        let to = FrameAddress { mac: peer, ip: server, port: ready.port };
-        Ok((Box::new(FramesLink::new(end, from, to)), note))
+        let note = self.note(&link.note(), ready.note.as_deref());
+        Ok((Box::new(link), note))
     }
 
     /// Opens an engine here, asks the peer to open one there, and waits until both are accelerated.
@@ -255,13 +258,14 @@ impl Bench {
         if target.transport == Transport::Tcp {
             return self.open_stream(target);
         }
-        let mut link = StackLink::open(self.ends.client, target.load(), target.size)?;
+        let mut link = StackLink::open(&self.device()?, self.ends.client, target.load(), target.size)?;
         if target.waiting() == target.path.waiting {
             link = link.waiting(target.path);
         }
         self.place_thread(true)?;
-        let (port, note) = (link.port()?, link.note());
-        let ready = self.ask_echo(target, port, None)?;
+        let port = link.port()?;
+        let ready = self.ask_echo(target, port)?;
+        let note = self.stack_note(&link.note(), ready.note.as_deref());
         link.connect(SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
@@ -271,19 +275,19 @@ impl Bench {
 
     /// The same, with a connection between the engines.
     fn open_stream(&mut self, target: Target) -> Result<(Box<dyn Link>, String), Problem> {
-        let engine = engine(self.ends.client, target.load())?;
+        let engine = engine(&self.device_toward()?, target.load())?;
         self.place_thread(true)?;
-        let ready = self.ask_echo(target, 0, None)?;
+        let ready = self.ask_echo(target, 0)?;
         let link = connect_past_kernel(engine, SocketAddr::new(self.ends.server, ready.port)).inspect_err(|_| {
             // As in `open`: the peer's report on the slice that it gives up.
             let _ = self.control().reply();
         })?;
-        let note = link.note();
+        let note = self.stack_note(&link.note(), ready.note.as_deref());
         let link = if target.waiting() == target.path.waiting { link.waiting(target.path) } else { link };
         Ok((Box::new(link), note))
     }
 
-    fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
+    fn ask_echo(&mut self, target: Target, port: u16) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
             path: target.path.at_peer().into(),
@@ -291,7 +295,6 @@ impl Bench {
             cpu: self.cpus.server,
             port,
             service_time_ns: self.service_time_ns,
-            mac,
             pipelined: target.work == Work::OpenLoop,
         });
         match self.control().ask(&request)? {
@@ -304,7 +307,7 @@ impl Bench {
     fn unmodified(&mut self, target: Target, duration: Duration) -> Result<Trips, Problem> {
         self.place_thread(false)?;
         self.need_plane()?;
-        let ready = self.ask_echo(target, 0, None)?;
+        let ready = self.ask_echo(target, 0)?;
         let meter = Meter::start(self.watched_cpus());
         let client = Client {
             transport: target.transport,

@@ -16,11 +16,13 @@ pub struct Allowed {
     pub facts: bool,
     /// The right to groups that are routed beyond the site.
     pub any_group: bool,
+    /// The right to have acceptors of FIX started, with their stores in a folder that goes with the session.
+    pub fix: bool,
 }
 
 impl Allowed {
     /// All rights, for the other end of the same run.
-    pub const EVERYTHING: Self = Self { cpu: true, stream_bytes: u64::MAX, facts: true, any_group: true };
+    pub const EVERYTHING: Self = Self { cpu: true, stream_bytes: u64::MAX, facts: true, any_group: true, fix: true };
 
     /// Returns the facts about the host that may be sent.
     pub(super) fn told(&self, host: Host) -> Host {
@@ -43,6 +45,15 @@ impl Allowed {
             .next("leave the second number of --cpus out, or start it with --allow-cpu")),
             asked => Ok(asked.unwrap_or(own)),
         }
+    }
+
+    /// Refuses to start acceptors.
+    pub(super) fn check_fix(&self) -> Result<(), Problem> {
+        if self.fix {
+            return Ok(());
+        }
+        Err(Problem::usage("cannot start an acceptor of FIX", "clients may not start programs on this host")
+            .next("start it with --fix"))
     }
 
     /// Checks a group: only administratively scoped ones (RFC 2365), so that nobody can read other traffic of this host.
@@ -80,7 +91,7 @@ impl Streamed {
 mod tests {
     use super::*;
 
-    const NOTHING: Allowed = Allowed { cpu: false, stream_bytes: 0, facts: false, any_group: false };
+    const NOTHING: Allowed = Allowed { cpu: false, stream_bytes: 0, facts: false, any_group: false, fix: false };
 
     #[test]
     fn a_stranger_hears_what_a_measurement_needs() {
@@ -115,6 +126,7 @@ mod tests {
         assert_eq!(NOTHING.cpu(Some(3), 3).unwrap(), 3);
         assert!(NOTHING.cpu(Some(0), 3).is_err());
         assert_eq!(Allowed::EVERYTHING.cpu(Some(0), 3).unwrap(), 0);
+        assert!(NOTHING.check_fix().is_err() && Allowed::EVERYTHING.check_fix().is_ok());
         assert!(NOTHING.check_group(Ipv4Addr::new(239, 1, 2, 3)).is_ok());
         assert!(NOTHING.check_group(Ipv4Addr::new(224, 0, 1, 1)).is_err());
     }

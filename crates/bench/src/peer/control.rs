@@ -1,6 +1,7 @@
 //! The control connection: framed messages over TCP or a socket pair.
 
-use super::protocol::{MAGIC, MESSAGE_MAX_BYTES, PROTOCOL, Reply, Request};
+use super::protocol::{MAGIC, MESSAGE_MAX_BYTES, PROTOCOL, Reply, Request, Told};
+use crate::host;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sidestep_report::schema::Host;
@@ -27,6 +28,12 @@ pub struct Greeting {
     pub version: String,
     /// The longest IP packet that its interface takes.
     pub mtu: Option<u32>,
+    /// Set if it runs under the same kernel.
+    pub same_machine: bool,
+    /// CPU of its pinned paths.
+    pub cpu: Option<u32>,
+    /// What it may do past the kernel.
+    pub past_kernel: Told,
 }
 
 impl Control {
@@ -64,11 +71,11 @@ impl Control {
     /// Sends the greeting and returns the other end's answer.
     pub fn greet(&mut self) -> Result<Greeting, Problem> {
         let version = env!("CARGO_PKG_VERSION").to_owned();
-        self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version })
+        self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version, boot_id: host::boot_id() })
             .map_err(|error| gone(&error))?;
         match self.reply()? {
-            Reply::Hello { protocol, version, host, mtu } if protocol == PROTOCOL => {
-                Ok(Greeting { host: *host, version, mtu })
+            Reply::Hello { protocol, version, host, mtu, same_machine, cpu, past_kernel } if protocol == PROTOCOL => {
+                Ok(Greeting { host: *host, version, mtu, same_machine, cpu, past_kernel })
             }
             Reply::Hello { protocol, version, .. } => Err(other_version(protocol, &version)),
             other => Err(unexpected(&other)),

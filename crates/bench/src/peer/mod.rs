@@ -18,6 +18,7 @@ mod session;
 mod sink;
 mod watch;
 
+pub use crate::bypass::Keeper;
 pub use allowed::Allowed;
 pub use control::{Control, Greeting};
 pub(crate) use session::SERVICE_TIME_MAX;

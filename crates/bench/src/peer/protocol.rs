@@ -1,5 +1,6 @@
 //! Messages between the measuring end and its peer: one JSON object each, after its length as u32 little-endian.
 
+pub use crate::bypass::Told;
 pub use crate::cpu_time::Spent;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
@@ -7,7 +8,7 @@ use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
 /// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 4;
+pub const PROTOCOL: u32 = 5;
 /// First word of the first message, which tells other connections apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message that either end accepts: many times the facts about a host.
@@ -25,6 +26,9 @@ pub enum Request {
         protocol: u32,
         /// Version of the program.
         version: String,
+        /// The boot of its kernel (`/proc/sys/kernel/random/boot_id`), by which the peer knows whether it shares its CPUs.
+        #[serde(default)]
+        boot_id: String,
     },
     /// Answer every message, for one slice.
     Echo(Echo),
@@ -34,19 +38,48 @@ pub enum Request {
     Bulk(Bulk),
     /// Answer one message per connection, for one slice.
     Accept(Accept),
+    /// Start an acceptor of FIX, stopped; the first one of a session has number 0.
+    Acceptor(Acceptor),
+    /// Continue an acceptor, and stop the others.
+    Awake {
+        /// Its number.
+        number: u32,
+    },
+    /// Count the frames that an acceptor has received past the kernel since it was continued.
+    Frames {
+        /// Its number.
+        number: u32,
+    },
 }
 
 impl Request {
     /// The path of a slice and the CPU asked for.
     pub(super) fn place(&self) -> Option<(&str, Option<u32>)> {
         match self {
-            Self::Hello { .. } => None,
+            Self::Hello { .. } | Self::Acceptor(_) | Self::Awake { .. } | Self::Frames { .. } => None,
             Self::Echo(Echo { path, cpu, .. })
             | Self::Sink(Sink { path, cpu, .. })
             | Self::Bulk(Bulk { path, cpu, .. })
             | Self::Accept(Accept { path, cpu, .. }) => Some((path, *cpu)),
         }
     }
+}
+
+/// An acceptor of FIX, which lives as long as the session.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Acceptor {
+    /// Set if it listens past the kernel.
+    pub past_kernel: bool,
+    /// Set if it speaks TLS.
+    pub tls: bool,
+    /// Set for the bare acceptor, which has no store.
+    pub bare: bool,
+    /// Its store: `none`, `page-cache`, `group-commit`.
+    pub store: String,
+    /// Set if it spins.
+    pub spin: bool,
+    /// CPU to pin to.
+    pub cpu: Option<u32>,
 }
 
 /// One slice of a stream over TCP.
@@ -90,10 +123,7 @@ pub struct Echo {
     pub port: u16,
     /// Work before each answer, nanoseconds.
     pub service_time_ns: u64,
-    /// The measuring end's MAC address, for bare frames.
-    pub mac: Option<[u8; 6]>,
-    /// Set if messages come before earlier ones are answered: frames for a stream of them. A peer that does not know the field has fewer.
-    #[serde(default)]
+    /// Set if messages come before earlier ones are answered: frames for a stream of them.
     pub pipelined: bool,
 }
 
@@ -133,6 +163,15 @@ pub enum Reply {
         host: Box<Host>,
         /// MTU of its interface; none if it is unknown.
         mtu: Option<u32>,
+        /// Set if the measuring end runs under the same kernel: its CPUs are the peer's.
+        #[serde(default)]
+        same_machine: bool,
+        /// CPU of pinned paths, unless the measuring end may choose another.
+        #[serde(default)]
+        cpu: Option<u32>,
+        /// What the peer may do past the kernel.
+        #[serde(default)]
+        past_kernel: Told,
     },
     /// The slice may begin.
     Ready(Ready),
@@ -158,8 +197,8 @@ pub struct Ready {
     pub group: Option<SocketAddrV4>,
     /// Receive buffer that the kernel granted, bytes.
     pub receive_buffer: usize,
-    /// The peer's MAC address, for bare frames.
-    pub mac: Option<[u8; 6]>,
+    /// The peer's way past the kernel: mode, queues, interface, control plane.
+    pub note: Option<String>,
 }
 
 /// The peer's counts of a slice.

@@ -10,6 +10,7 @@ use super::allowed::Allowed;
 use super::control::Control;
 use super::protocol::{Reply, Request};
 use super::session::{Origin, run};
+use crate::bypass::{Consent, Keeper};
 use sidestep_sys::Problem;
 use socket2::{Domain, Socket, Type};
 use std::io;
@@ -26,7 +27,7 @@ const TURNED_AWAY_MAX: usize = 16;
 const GREETING_MAX: Duration = Duration::from_secs(1);
 
 /// The options of `bench serve`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Serve {
     /// Address to listen on.
     pub listen: SocketAddr,
@@ -36,6 +37,8 @@ pub struct Serve {
     pub sessions: usize,
     /// Rights of the clients.
     pub allowed: Allowed,
+    /// What this end may do past the kernel for them.
+    pub consent: Consent,
 }
 
 /// Serves until `stop`; `say` gets a line for each event.
@@ -46,9 +49,10 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
     let address = listener.local_addr().ok().and_then(|address| address.as_socket()).unwrap_or(options.listen);
     let say = Arc::new(say);
     say(format!(
-        "listening on {address}; every host that reaches it can have messages answered to its own address, for a bounded time"
+        "listening on {address}; every host that reaches it can have messages answered to its own address, for a bounded time{}",
+        past_kernel(&options.consent)
     ));
-    let running = Arc::new(AtomicUsize::new(0));
+    let (running, keeper) = (Arc::new(AtomicUsize::new(0)), Keeper::default());
     while !stop.load(Ordering::Relaxed) {
         let (socket, peer) = match listener.accept() {
             Ok(accepted) => accepted,
@@ -62,13 +66,13 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
         };
         let peer = peer.as_socket().map_or_else(String::new, |peer| peer.to_string());
         let before = running.fetch_add(1, Ordering::Relaxed);
-        let (say, running, options) = (say.clone(), running.clone(), *options);
+        let (say, running, options, keeper) = (say.clone(), running.clone(), options.clone(), keeper.clone());
         let counted = running.clone();
         let serve = move || {
             let end = match before {
                 few if few < options.sessions => {
                     say(format!("{peer}: connected"));
-                    one_session(socket, &options)
+                    one_session(socket, &options, keeper)
                 }
                 many if many < options.sessions + TURNED_AWAY_MAX => turn_away(socket),
                 _ => Err(Problem::failed("closed without an answer", "too many connections")),
@@ -81,7 +85,21 @@ pub fn serve(options: &Serve, stop: &AtomicBool, say: impl Fn(String) + Send + S
             counted.fetch_sub(1, Ordering::Relaxed);
         }
     }
+    keeper.end();
     Ok(())
+}
+
+/// Returns what strangers may cause past the kernel, for the first message.
+fn past_kernel(consent: &Consent) -> String {
+    match consent {
+        Consent::Interface { name, may_start: false } => {
+            format!(", past the kernel on {name} by the control plane that runs")
+        }
+        Consent::Interface { name, may_start: true } => {
+            format!(", past the kernel on {name}: it can have XDP programs attached there, and a control plane started")
+        }
+        Consent::Nothing | Consent::Lab => String::new(),
+    }
 }
 
 /// Reads the greeting first: closing with it unread would reset the connection, and the refusal would be lost.
@@ -96,11 +114,12 @@ fn turn_away(socket: Socket) -> Result<(), Problem> {
     Err(Problem::failed("turned away", "busy"))
 }
 
-fn one_session(socket: Socket, options: &Serve) -> Result<(), Problem> {
+fn one_session(socket: Socket, options: &Serve, keeper: Keeper) -> Result<(), Problem> {
     let control = Control::over(socket).map_err(|error| Problem::failed("cannot talk", error))?;
     let (local, remote) = control.addresses().ok_or_else(|| Problem::failed("cannot talk", "it has gone"))?;
-    let Serve { cpu, allowed, .. } = *options;
-    run(control, Origin { local, remote, same_host: local == remote, in_lab: false, by_frames: None, cpu, allowed })
+    let Serve { cpu, allowed, consent, .. } = options.clone();
+    let same_host = local == remote;
+    run(control, Origin { local, remote, same_host, consent, keeper, by_frames: None, cpu, allowed })
 }
 
 fn listen(address: SocketAddr) -> io::Result<Socket> {

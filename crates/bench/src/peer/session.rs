@@ -2,12 +2,15 @@
 
 use super::allowed::{Allowed, Streamed};
 use super::control::Control;
-use super::protocol::{Accept, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink};
+use super::protocol::{
+    Accept, Acceptor, BATCH_BYTES_MAX, Bulk, Done, Echo, MAGIC, PROTOCOL, Ready, Reply, Request, Sink,
+};
 use super::watch::{SLICE_MAX, Watch};
 use super::{accept, bulk, echo, frames, sink};
-use crate::bypass::{ControlPlaneThread, Load, StackLink, StackListener};
+use crate::bypass::{Consent, ControlPlane, Device, Keeper, Load, StackLink, StackListener};
 use crate::congestion;
-use crate::frames::{End, PORT, SIZE_MAX};
+use crate::fix::Acceptors;
+use crate::frames::{End, Flow, OwnPort, SIZE_MAX};
 use crate::host;
 use crate::link::{DatagramLink, Link, StreamLink, datagrams};
 use crate::message::check_size;
@@ -32,12 +35,13 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
-/// The reason why no XDP program is attached outside of a lab, and the next step.
-const NOT_IN_LAB: &str = "this end's interface is not one of a lab";
+/// The same where acceptors were started: one may be warmed up for ten minutes.
+const REQUEST_OF_ACCEPTORS_MAX: Duration = Duration::from_secs(660);
+/// The next step where only a lab has what is asked for.
 const IN_LAB: &str = "measure in a lab, as root: --place lab";
 
 /// The other end of a control connection, and the addresses of the messages.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Origin {
     /// Address that slices are served on.
     pub local: IpAddr,
@@ -45,8 +49,10 @@ pub struct Origin {
     pub remote: IpAddr,
     /// Set if both ends are on one host, so that Unix sockets and shared memory work.
     pub same_host: bool,
-    /// Set if this end's interface is one of a lab, to which an XDP program may be attached.
-    pub in_lab: bool,
+    /// What this end may do past the kernel.
+    pub consent: Consent,
+    /// The keeper of control planes that sessions start.
+    pub keeper: Keeper,
     /// Addresses of this end and of the measuring end by the second pair of the lab, for paths frame by frame.
     pub by_frames: Option<(IpAddr, IpAddr)>,
     /// CPU for pinned paths, if the measuring end names none.
@@ -58,7 +64,8 @@ pub struct Origin {
 /// Serves one control connection until the other end closes it.
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
     let streamed = Streamed::default();
-    let mut session = Session { plane: None, control, origin, streamed, cpus: cpu::allowed() };
+    let acceptors = Acceptors::default();
+    let mut session = Session { acceptors, plane: None, control, origin, streamed, cpus: cpu::allowed() };
     if session.welcome()? {
         while session.serve_next()? {}
     }
@@ -66,8 +73,10 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
 }
 
 struct Session {
+    /// Before the control plane: some use it.
+    acceptors: Acceptors,
     /// Started with the first slice that needs it.
-    plane: Option<ControlPlaneThread>,
+    plane: Option<ControlPlane>,
     control: Control,
     origin: Origin,
     streamed: Streamed,
@@ -78,7 +87,7 @@ struct Session {
 impl Session {
     /// Answers the greeting; false if the other end must not go on.
     fn welcome(&mut self) -> Result<bool, Problem> {
-        let Some(Request::Hello { magic, protocol, .. }) = self.request()? else { return Ok(false) };
+        let Some(Request::Hello { magic, protocol, boot_id, .. }) = self.request()? else { return Ok(false) };
         if magic != MAGIC {
             return Err(Problem::failed("closed a connection", "it does not come from sidestep"));
         }
@@ -88,6 +97,9 @@ impl Session {
             version,
             host: Box::new(self.origin.allowed.told(host::facts(&host::ClockFacts::default()))),
             mtu: mtu::of_way(self.origin.local, self.origin.remote),
+            same_machine: !boot_id.is_empty() && boot_id == host::boot_id(),
+            cpu: Some(self.origin.cpu),
+            past_kernel: self.origin.consent.told(),
         })?;
         Ok(protocol == PROTOCOL)
     }
@@ -101,6 +113,11 @@ impl Session {
             Request::Sink(request) => self.sink(&request),
             Request::Bulk(request) => self.bulk(&request),
             Request::Accept(request) => self.accept_many(&request),
+            Request::Acceptor(wish) => self.start_acceptor(&wish),
+            Request::Awake { number } => self.acceptors.awake(number).map(|()| Reply::Done(Done::default())),
+            Request::Frames { number } => {
+                self.acceptors.frames(number).map(|received| Reply::Done(Done { received, ..Done::default() }))
+            }
         });
         let reply =
             done.unwrap_or_else(|problem| Reply::Refused { reason: problem.brief(), next: problem.next_step().into() });
@@ -117,7 +134,8 @@ impl Session {
     }
 
     fn request(&mut self) -> Result<Option<Request>, Problem> {
-        self.control.recv(REQUEST_MAX).map_err(|error| Problem::failed("closed a session", error))
+        let wait = if self.acceptors.is_empty() { REQUEST_MAX } else { REQUEST_OF_ACCEPTORS_MAX };
+        self.control.recv(wait).map_err(|error| Problem::failed("closed a session", error))
     }
 
     fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
@@ -147,7 +165,7 @@ impl Session {
         }
         if path.medium == Medium::Stack {
             let mut link = self.open_stack(load, request.size)?.waiting(path);
-            let ready = Ready { port: link.port()?, ..Ready::default() };
+            let ready = Ready { port: link.port()?, note: self.note(&link.note()), ..Ready::default() };
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
             self.place_thread(path, request.cpu)?;
@@ -169,16 +187,35 @@ impl Session {
 
     /// Has a program under the library answer.
     fn echo_unmodified(&mut self, request: &Echo) -> Result<Reply, Problem> {
+        if self.origin.consent != Consent::Lab {
+            return Err(Problem::usage("cannot answer by path run", "it starts programs, in a lab only").next(IN_LAB));
+        }
         self.need_plane()?;
         let failed = |error| Problem::failed("cannot answer under the library", error);
         let program = std::env::current_exe().map_err(failed)?;
         let cpu = self.origin.allowed.cpu(request.cpu, self.origin.cpu)?;
-        let (transport, Origin { local, remote, .. }) = (request.transport, self.origin);
+        let (transport, Origin { local, remote, .. }) = (request.transport, self.origin.clone());
         let server = Server { transport, local, remote, size: request.size, cpu };
         let (port, started) = server.start(&program)?;
         self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
         let (involuntary_switches, cpu) = started.counted()?;
         Ok(Reply::Done(Done { received: cpu.messages, involuntary_switches, cpu, ..Done::default() }))
+    }
+
+    /// Starts an acceptor that lives as long as the session.
+    fn start_acceptor(&mut self, wish: &Acceptor) -> Result<Reply, Problem> {
+        self.origin.allowed.check_fix()?;
+        let cpu = self.origin.allowed.cpu(wish.cpu, self.origin.cpu)?;
+        let interface = match wish.past_kernel {
+            true => {
+                self.need_plane()?;
+                Some(self.origin.consent.interface(self.origin.local)?)
+            }
+            false => None,
+        };
+        let port = self.acceptors.start(wish, self.origin.local, interface.as_deref(), cpu)?;
+        let note = interface.and_then(|name| self.note(&format!("past the kernel on {name}")));
+        Ok(Reply::Ready(Ready { port, note, ..Ready::default() }))
     }
 
     fn bulk(&mut self, request: &Bulk) -> Result<Reply, Problem> {
@@ -229,9 +266,7 @@ impl Session {
         check_size(request.size, Transport::Tcp.size_max())?;
         let (local, remote) = self.way(path)?;
         if path.medium == Medium::Stack {
-            self.need_plane()?;
-            let listener = StackListener::open(self.origin.local, Load::RoundTrips, Config::latency())?;
-            self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
+            let listener = self.listen_past_kernel(Load::RoundTrips, Config::latency())?;
             self.place_thread(path, request.cpu)?;
             let watch = self.watch(path);
             return accept::run_past_kernel(listener, remote, request.size, watch).map(Reply::Done);
@@ -239,7 +274,8 @@ impl Session {
         let failed = |error| Problem::failed("cannot listen", error);
         let listener = accept::listen(local, &options(path)).map_err(failed)?;
         let port = listener.local_addr().map_err(failed)?.as_socket().map_or(0, |local| local.port());
-        self.say(&Reply::Ready(Ready { port, ..Ready::default() }))?;
+        let ready = self.of_kernel(Ready { port, ..Ready::default() });
+        self.say(&Reply::Ready(ready))?;
         self.place_thread(path, request.cpu)?;
         let watch = self.watch(path);
         accept::run(&listener, &options(path), remote, request.size, watch).map(Reply::Done)
@@ -247,39 +283,69 @@ impl Session {
 
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
     fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
-        if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer bare frames", NOT_IN_LAB).next(IN_LAB));
-        }
+        self.origin.consent.check_own_program()?;
         check_size(request.size, SIZE_MAX)?;
+        let (IpAddr::V4(local), IpAddr::V4(remote)) = (self.origin.local, self.origin.remote) else {
+            return Err(Problem::usage("cannot answer bare frames", "they are IPv4").next("use an IPv4 address"));
+        };
+        self.leave_interface();
         self.place_thread(path, request.cpu)?;
-        let mut end = End::open(self.origin.local)?;
-        self.say(&Reply::Ready(Ready { port: PORT, mac: Some(end.mac), ..Ready::default() }))?;
+        let port = OwnPort::take()?;
+        let number = port.number;
+        let flow = Flow { local: SocketAddrV4::new(local, number), remote: SocketAddrV4::new(remote, request.port) };
+        let mut end = End::open(&self.origin.consent.interface(local.into())?, port, flow)?;
+        self.say(&Reply::Ready(Ready { port: number, note: Some(end.note()), ..Ready::default() }))?;
         let watch = self.watch(path);
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
     fn open_stack(&mut self, load: Load, size: u32) -> Result<StackLink, Problem> {
         self.need_plane()?;
-        StackLink::open(self.origin.local, load, size)
+        StackLink::open(&self.device()?, self.origin.local, load, size)
+    }
+
+    /// The interface of this end's engines.
+    fn device(&self) -> Result<Device, Problem> {
+        Device::every_queue(&self.origin.consent, self.origin.local)
+    }
+
+    /// Returns what a reader of the results must know of this end's link, and of its control plane.
+    fn note(&self, link: &str) -> Option<String> {
+        self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
+    }
+
+    /// Adds what a reader of the results must know of a path of the kernel at this end.
+    fn of_kernel(&self, ready: Ready) -> Ready {
+        Ready { note: self.origin.consent.kernel_note(), ..ready }
+    }
+
+    /// Takes a started control plane off the interface, for a program of a slice's own.
+    fn leave_interface(&mut self) {
+        self.plane.take_if(|plane| plane.is_on_host());
+        self.origin.keeper.end();
+    }
+
+    /// Listens past the kernel, and says so.
+    fn listen_past_kernel(&mut self, load: Load, settings: Config) -> Result<StackListener, Problem> {
+        self.need_plane()?;
+        let listener = StackListener::open(&self.device()?, self.origin.local, load, settings)?;
+        let note = self.note(&listener.note());
+        self.say(&Reply::Ready(Ready { port: listener.port(), note, ..Ready::default() }))?;
+        Ok(listener)
     }
 
     /// The measuring end's connection for one slice, past the kernel.
     fn accept_past_kernel(&mut self, load: Load, settings: Config) -> Result<StreamLink, Problem> {
-        self.need_plane()?;
-        let listener = StackListener::open(self.origin.local, load, settings)?;
-        self.say(&Reply::Ready(Ready { port: listener.port(), ..Ready::default() }))?;
-        listener.accept(CONNECT_MAX, self.origin.remote)
+        self.listen_past_kernel(load, settings)?.accept(CONNECT_MAX, self.origin.remote)
     }
 
     /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
     /// for them shall not be where it spins later.
     fn need_plane(&mut self) -> Result<(), Problem> {
-        if !self.origin.in_lab {
-            return Err(Problem::usage("cannot answer past the kernel", NOT_IN_LAB).next(IN_LAB));
-        }
+        self.origin.consent.interface(self.origin.local)?;
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
-            self.plane = Some(ControlPlaneThread::start(&self.cpus)?);
+            self.plane = Some(ControlPlane::need(&self.origin.consent, &self.origin.keeper, &self.cpus)?);
         }
         Ok(())
     }
@@ -299,7 +365,9 @@ impl Session {
         let mut io = Io::default();
         let mut listener = Listener::bind(&mut io, &endpoint, &options(path))?;
         let ready = match listener.endpoint() {
-            Endpoint::Tcp { port, .. } | Endpoint::Xdp { port, .. } => Ready { port: *port, ..Ready::default() },
+            Endpoint::Tcp { port, .. } | Endpoint::Xdp { port, .. } => {
+                self.of_kernel(Ready { port: *port, ..Ready::default() })
+            }
             Endpoint::Unix(path) | Endpoint::Shm(path) => {
                 Ready { unix: Some(path.display().to_string()), ..Ready::default() }
             }
@@ -315,7 +383,7 @@ impl Session {
     fn echo_port(&mut self, request: &Echo, path: &Path) -> Result<DatagramLink, Problem> {
         let (local, remote) = self.way(path)?;
         let port = UdpPort::bind(SocketAddr::new(local, 0))?;
-        let ready = ready(&port)?;
+        let ready = self.of_kernel(ready(&port)?);
         let socket = port.connect(SocketAddr::new(remote, request.port), &options(path))?;
         self.say(&Reply::Ready(ready))?;
         Ok(DatagramLink::new(socket))
@@ -330,7 +398,7 @@ impl Session {
         }
         let (options, (local, remote)) = (options(path), self.way(path)?);
         let port = UdpPort::bind(SocketAddr::new(local, 0))?;
-        let mut ready = ready(&port)?;
+        let mut ready = self.of_kernel(ready(&port)?);
         let back = port.connect(SocketAddr::new(remote, request.port), &options)?;
         let mut group = match request.group {
             None => None,
@@ -349,7 +417,7 @@ impl Session {
     /// The same past the kernel: one engine with two sockets where the stream comes to a group.
     fn sink_stack(&mut self, request: &Sink, path: &Path) -> Result<Reply, Problem> {
         let mut link = self.open_stack(Load::Stream, request.size)?.waiting(path);
-        let mut ready = Ready { port: link.port()?, ..Ready::default() };
+        let mut ready = Ready { port: link.port()?, note: self.note(&link.note()), ..Ready::default() };
         link.connect(SocketAddr::new(self.origin.remote, request.port))?;
         if let Some(group) = request.group {
             ready.group = Some(SocketAddrV4::new(group, link.join(group)?));

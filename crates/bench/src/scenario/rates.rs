@@ -64,6 +64,8 @@ struct Tally {
     cpu: BothSpent,
     lost_samples: u64,
     receive_buffer: usize,
+    /// A note on the frame path, of the last slice.
+    frames: Option<String>,
 }
 
 /// Sweeps the rates; every rate is measured over all paths in turn, forward and back.
@@ -91,8 +93,10 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
     let mut climbers = Vec::new();
     for &transport in &rates.transports {
         for &path in &rates.paths {
+            let spins = path.waiting == Waiting::Spin;
             let refused = refusal(path, rates.batch)
                 .map(str::to_owned)
+                .or_else(|| fit::shared_cpu(bench).filter(|_| spins).map(fit::one_cpu))
                 .or_else(|| fit::refusal(bench.ends(), path, transport, rates.size));
             let note = fit::fragments(bench.ends(), transport, rates.size);
             match refused {
@@ -213,6 +217,7 @@ impl Tally {
         self.elapsed_s += slice.elapsed_s;
         self.lost_samples += slice.lost_samples;
         self.receive_buffer = slice.receive_buffer;
+        self.frames = slice.note;
         self.cpu.add(BothSpent { here: slice.cpu, peer: slice.done.cpu });
         noise::add(&mut self.noise, &slice.noise);
     }
@@ -222,7 +227,7 @@ impl Tally {
             return None;
         }
         let lost = self.detail.sent.saturating_sub(self.detail.received);
-        let mut notes: Vec<String> = climber.note.iter().cloned().collect();
+        let mut notes: Vec<String> = climber.note.iter().cloned().chain(self.frames).collect();
         if lost > 0 && self.receive_buffer > 0 {
             notes.push(format!("the receiver's socket buffer is {} bytes (net.core.rmem_max)", self.receive_buffer));
         }

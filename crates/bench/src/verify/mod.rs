@@ -249,6 +249,7 @@ mod tests {
     fn setting() -> Setting {
         Setting {
             place: Where::Loopback,
+            consent: crate::Consent::Nothing,
             ipv6: false,
             queues: 1,
             mtu: sidestep_lab::MTU_USUAL,

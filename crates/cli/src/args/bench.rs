@@ -2,6 +2,7 @@
 
 use super::tune_run::Under;
 use crate::values::{Cpus, FixLoadList, LoadList, LoadRates, Named, PathList, RateList, Target, duration};
+use clap::builder::ArgPredicate;
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
 use sidestep_lab::MTU_USUAL;
@@ -72,6 +73,14 @@ pub(crate) struct Place {
     /// Measure against `sidestep bench serve` on another machine (default port 7411)
     #[arg(long, value_name = "HOST[:PORT]", conflicts_with_all = ["place", "ipv6"])]
     pub(crate) to: Option<Target>,
+    /// With --to: go past the kernel on this interface, for the paths xdp, xdp-one-end, xdp-block and xdp-raw, by the control
+    /// plane that runs here
+    #[arg(long, value_name = "IF", requires = "to")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface, and end it with the run; let
+    /// xdp-raw attach its own program
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Use IPv6 between the ends on this machine
     #[arg(short = '6', long)]
     pub(crate) ipv6: bool,
@@ -329,11 +338,27 @@ pub(crate) struct BenchFix {
     /// Description of an acceptor for the report
     #[arg(long, value_name = "NAME=TEXT")]
     pub(crate) about: Vec<Named<String>>,
-    /// Transports of our own acceptor, started for the run: tcp, uds, shm; as root, over a veth pair: veth (the kernel's
-    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends); `none` to measure others only. The first acceptor is
-    /// the baseline of all others
-    #[arg(long, value_delimiter = ',', default_value = "tcp,uds,shm", value_name = "LIST")]
+    /// Transports of our own acceptor, started for the run: tcp, tls, uds, shm; as root, over a veth pair: veth (the kernel's
+    /// TCP), xdp-one-end (the acceptor accelerated), xdp (both ends), and these with -tls; with --to: tcp, tls, xdp,
+    /// xdp-one-end, xdp-client (the client accelerated), and these three with -tls; `none` to measure others only. The first
+    /// acceptor is the baseline of all others
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "tcp,uds,shm",
+        default_value_if("to", ArgPredicate::IsPresent, "tcp"),
+        value_name = "LIST"
+    )]
     pub(crate) own: Vec<String>,
+    /// Have our own acceptors started on another machine, by `sidestep bench serve --fix` there (default port 7411)
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub(crate) to: Option<Target>,
+    /// With --to: the client goes past the kernel on this interface, over xdp and xdp-client, by the control plane that runs here
+    #[arg(long, value_name = "IF", requires = "to")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface, and end it with the run
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Measure a bare acceptor, too, over each transport of --own (`bare`, `bare-uds`, ...): it answers an order with
     /// reports that were encoded before, and shows the transport's own time for the same bytes, as the baseline of ours
     #[arg(long)]
@@ -417,9 +442,20 @@ pub(crate) struct Serve {
     /// Bytes to stream in a session beyond those received in it; `bench bulk` needs them
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     pub(crate) stream_bytes: u64,
+    /// Answer past the kernel on this interface, by the control plane that runs here
+    #[arg(long, value_name = "IF")]
+    pub(crate) interface: Option<String>,
+    /// Start a control plane where none runs, which attaches an XDP program to --interface until nobody has measured for ten
+    /// seconds; let xdp-raw attach its own program. For networks whose every host may do that: a change of programs stops some
+    /// devices for seconds
+    #[arg(long, requires = "interface")]
+    pub(crate) start_control: bool,
     /// Send this host's name, kernel and kernel command line to measuring ends
     #[arg(long)]
     pub(crate) facts: bool,
+    /// Start our FIX acceptors for measuring ends (bench fix --to), with their stores in a temporary folder
+    #[arg(long)]
+    pub(crate) fix: bool,
     /// Join any group that a measuring end asks for, not only those of 239.0.0.0/8
     #[arg(long)]
     pub(crate) any_group: bool,

@@ -1,13 +1,14 @@
 //! `sidestep bench`.
 
-use super::measured::{measure, stream, streams};
+use super::measured::{consent, measure, stream, streams};
 use super::{bench_fix, bench_ring};
 use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
 use crate::output::Outputs;
 use crate::values::PathList;
 use crate::{exit, signal};
+use sidestep_bench::Consent;
 use sidestep_bench::peer::serve::{self, serve};
-use sidestep_bench::peer::{self, Allowed, Control, Origin};
+use sidestep_bench::peer::{self, Allowed, Control, Keeper, Origin};
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario::{self, Arrival, OpenLoops};
 use sidestep_bench::transport::Transport;
@@ -124,9 +125,10 @@ fn serve_others(args: &Serve) -> Result<u8, Problem> {
     let cpu = args.cpu.unwrap_or(last);
     cpu::check(cpu)?;
     let stop = signal::stop_flag()?;
-    let allowed =
-        Allowed { cpu: args.allow_cpu, stream_bytes: args.stream_bytes, facts: args.facts, any_group: args.any_group };
-    let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize, allowed };
+    let Serve { allow_cpu: cpus, stream_bytes, facts, any_group, fix, .. } = *args;
+    let allowed = Allowed { cpu: cpus, stream_bytes, facts, any_group, fix };
+    let consent = consent(args.interface.as_ref(), args.start_control)?;
+    let options = serve::Serve { listen: args.listen, cpu, sessions: args.sessions as usize, allowed, consent };
     serve(&options, &stop, say)?;
     Ok(exit::GOOD)
 }
@@ -154,8 +156,9 @@ fn peer_of_parent(args: &Peer) -> Result<u8, Problem> {
             [local, remote] => Some((local, remote)),
             _ => None,
         };
-        let allowed = Allowed::EVERYTHING;
-        peer::run(control, Origin { local, remote, same_host: true, in_lab, by_frames, cpu, allowed })?;
+        let (allowed, keeper) = (Allowed::EVERYTHING, Keeper::default());
+        let consent = if in_lab { Consent::Lab } else { Consent::Nothing };
+        peer::run(control, Origin { local, remote, same_host: true, consent, keeper, by_frames, cpu, allowed })?;
     }
     Ok(exit::GOOD)
 }

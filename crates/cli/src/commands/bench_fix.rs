@@ -1,6 +1,6 @@
 //! `sidestep bench fix`.
 
-use super::measured::{clock, command_line, write_outcome};
+use super::measured::{clock, command_line, consent, write_outcome};
 use crate::args::{BenchFix, WaitingKind, WorkloadKind};
 use crate::output::{self, Outputs};
 use crate::progress::Bar;
@@ -17,6 +17,8 @@ pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
         client_cpu: args.cpus.map(|cpus| cpus.client),
         server_cpu: args.cpus.and_then(|cpus| cpus.peer),
         program: this_program(),
+        to: args.to.map(|target| target.0),
+        consent: consent(args.interface.as_ref(), args.start_control)?,
         stop: signal::stop_flag()?,
         command: command_line(),
     };

@@ -4,6 +4,7 @@ use crate::args::{ClockKind, Place, PlaceKind, StreamKind};
 use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::{exit, signal};
+use sidestep_bench::Consent;
 use sidestep_bench::place::PeerProgram;
 use sidestep_bench::run::{self, Outcome, Scenario, Setting, Where, this_program};
 use sidestep_bench::transport::Transport;
@@ -46,6 +47,7 @@ pub(super) fn write_outcome(outcome: Outcome, outputs: &Outputs) -> Result<u8, P
 
 pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
     Ok(Setting {
+        consent: consent(place.interface.as_ref(), place.start_control)?,
         place: match (place.to, place.place) {
             (Some(target), _) => Where::Remote(target.0),
             (None, PlaceKind::Auto) => Where::Auto,
@@ -66,6 +68,13 @@ pub(super) fn setting(place: &Place) -> Result<Setting, Problem> {
         stop: signal::stop_flag()?,
         command: command_line(),
     })
+}
+
+/// Returns what an end may do past the kernel, by its flags.
+pub(super) fn consent(interface: Option<&String>, may_start: bool) -> Result<Consent, Problem> {
+    let named = |name: &String| Consent::Interface { name: name.clone(), may_start };
+    let consent = interface.map_or(Consent::Nothing, named);
+    consent.check().map(|()| consent)
 }
 
 /// Returns the choice of the clock.

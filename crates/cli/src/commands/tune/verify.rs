@@ -52,6 +52,8 @@ fn announce(steps: &[Step], pause_time: Duration) {
 fn place(args: &Verify) -> Place {
     let first = args.subject.cpus.as_ref().and_then(|cpus| cpus.iter().next());
     Place {
+        interface: None,
+        start_control: false,
         place: args.place,
         to: args.to,
         ipv6: false,
