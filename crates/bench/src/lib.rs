@@ -23,6 +23,7 @@ pub mod place;
 pub mod ring;
 pub mod run;
 pub mod scenario;
+pub mod service_time;
 mod stats;
 mod surroundings;
 pub mod transport;

@@ -11,6 +11,7 @@ use crate::scenario::{
     Arm, Budget, Findings, Interleave, IrqPins, Means, Offered, OpenLoops, Pace, Progress, Rates, arms, first_isolated,
     ladder, open_loops, sweep,
 };
+use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
@@ -78,7 +79,7 @@ pub struct Setting {
     /// CPU of the peer; chosen if none (by the peer itself, if it is on another machine).
     pub server_cpu: Option<u32>,
     /// Work of the peer before each answer.
-    pub service_time: Duration,
+    pub service_time: ServiceTime,
     /// The time that a run takes at most, as far as every arm gets two rounds in it; none: what its scenarios say.
     pub within: Option<Duration>,
     /// Set by Ctrl-C.
@@ -150,10 +151,12 @@ pub(crate) fn between_two_ends(
     progress: &mut dyn Progress,
     what: impl FnOnce(&mut Bench, &mut dyn Progress) -> Findings + Send,
 ) -> Result<Outcome, Problem> {
-    if setting.service_time > crate::peer::SERVICE_TIME_MAX {
-        let limit = crate::peer::SERVICE_TIME_MAX;
-        return Err(Problem::usage("cannot work that long before each answer", format!("the limit is {limit:?}"))
-            .next("give a shorter --service-time"));
+    if !setting.service_time.is_bounded() {
+        return Err(Problem::usage(
+            "cannot work that long before an answer",
+            format!("the limit is {SERVICE_TIME_MAX:?}"),
+        )
+        .next("give a shorter --service-time"));
     }
     // On a thread of its own, because it moves to the lab's namespace and changes its CPUs for good. No descriptor crosses
     // between the threads, so each may have its own table of them.
@@ -204,7 +207,7 @@ fn measure(
     around.notes.extend(note_same_machine(ends.place == "remote" && ends.same_machine));
     ends.wire = setting.impairment.as_ref().map(ToString::to_string);
     let mut bench = Bench::new(ends, around.clock.clone(), cpus, setting.stop.clone());
-    bench.service_time_ns = setting.service_time.as_nanos() as u64;
+    bench.service_time = setting.service_time;
     let meter = around.meter();
     let findings = what(&mut bench, progress);
     around.host.noise.during = meter.stop();
@@ -299,10 +302,10 @@ impl Scenario {
     }
 
     /// Refuses a service time for scenarios without answers.
-    fn check_service_time(&self, service_time: Duration) -> Result<(), Problem> {
+    fn check_service_time(&self, service_time: ServiceTime) -> Result<(), Problem> {
         match self {
-            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) if !service_time.is_zero() => Err(
-                Problem::usage(format!("cannot work {service_time:?} before each answer"), "only round trips have it")
+            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) if !service_time.is_none() => Err(
+                Problem::usage(format!("cannot work {service_time} before each answer"), "only round trips have it")
                     .next("leave --service-time out, or use it with bench rr or bench sizes"),
             ),
             _ => Ok(()),
@@ -510,7 +513,9 @@ fn setup(bench: &Bench) -> Setup {
         address: ends.server.to_string(),
         client_cpu: Some(bench.cpus.client),
         server_cpu: bench.cpus.server.or(ends.peer_cpu),
-        service_time_ns: bench.service_time_ns,
+        service_time_ns: bench.service_time.each_ns,
+        service_longer_ns: bench.service_time.longer_ns,
+        service_longer_every: bench.service_time.every,
         queues: ethtool::receive_queues(&ends.interface).unwrap_or(0),
         mtu: ends.mtus.here.unwrap_or(0),
         wire: ends.wire.clone(),

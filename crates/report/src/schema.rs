@@ -222,6 +222,12 @@ pub struct Setup {
     /// Work of the peer before each answer (`--service-time`).
     #[serde(default)]
     pub service_time_ns: u64,
+    /// Work besides, before every [`service_longer_every`](Self::service_longer_every)-th answer.
+    #[serde(default)]
+    pub service_longer_ns: u64,
+    /// Answers for one before which the peer works longer; 0 for none.
+    #[serde(default)]
+    pub service_longer_every: u32,
     /// Queues that the measuring end's interface receives by; 0 where that is not known.
     #[serde(default)]
     pub queues: u32,

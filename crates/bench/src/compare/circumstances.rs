@@ -1,6 +1,7 @@
 //! Differences in the circumstances of the runs, the machine's own speed among them.
 
 use super::middle;
+use crate::service_time::ServiceTime;
 use sidestep_report::schema::{Document, Host, Setup, Yardstick};
 
 /// The smallest change of the yardsticks that is reported.
@@ -87,6 +88,11 @@ fn host_facts(host: &Host) -> [(&'static str, String); 9] {
     ]
 }
 
+fn service_time(setup: &Setup) -> String {
+    let (each_ns, longer_ns, every) = (setup.service_time_ns, setup.service_longer_ns, setup.service_longer_every);
+    ServiceTime { each_ns, every, longer_ns }.to_string()
+}
+
 fn setup_facts(setup: &Setup) -> [(&'static str, String); 8] {
     let cpu = |cpu: Option<u32>| cpu.map_or_else(String::new, |cpu| cpu.to_string());
     [
@@ -94,7 +100,7 @@ fn setup_facts(setup: &Setup) -> [(&'static str, String); 8] {
         ("interface", setup.interface.clone()),
         ("measuring CPU", cpu(setup.client_cpu)),
         ("peer's CPU", cpu(setup.server_cpu)),
-        ("service time, ns", setup.service_time_ns.to_string()),
+        ("service time", service_time(setup)),
         // Older documents do not have it: they had one queue.
         ("queues", setup.queues.max(1).to_string()),
         ("MTU", if setup.mtu > 0 { setup.mtu.to_string() } else { "not reported".into() }),

@@ -28,6 +28,7 @@ use crate::bypass::{ControlPlane, Device, Keeper};
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::scenario::Budget;
+use crate::service_time::ServiceTime;
 use crate::stats::Slice;
 use sidestep_sys::clock::Clock;
 use sidestep_sys::printable::printable;
@@ -54,7 +55,7 @@ pub(crate) struct Bench {
     /// Congestion control of streams, if one was asked for.
     pub(crate) congestion: Option<String>,
     /// Work of the peer before each answer, ns.
-    pub service_time_ns: u64,
+    pub service_time: ServiceTime,
     /// The end of the scenario that is measured.
     pub(crate) budget: Budget,
     ends: Ends,
@@ -86,7 +87,7 @@ impl Bench {
             clock,
             cpus,
             congestion: None,
-            service_time_ns: 0,
+            service_time: ServiceTime::default(),
             budget: Budget::default(),
             ends,
             allowed: cpu::allowed(),

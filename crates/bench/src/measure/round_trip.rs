@@ -294,7 +294,7 @@ impl Bench {
             size: target.size,
             cpu: self.cpus.server,
             port,
-            service_time_ns: self.service_time_ns,
+            service: self.service_time,
             pipelined: target.work == Work::OpenLoop,
         });
         match self.control().ask(&request)? {

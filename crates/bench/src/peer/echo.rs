@@ -1,33 +1,33 @@
 //! The peer of `bench rr`: answers every message with itself.
 
 use super::protocol::{Done, Echo};
-use super::watch::{Watch, work};
+use super::watch::Watch;
 use crate::cpu_time::SpentSince;
 use crate::link::Link;
 use crate::message::Header;
+use crate::service_time::{ServiceTime, Worker};
 use sidestep_socket::stream::is_retry;
 use sidestep_sys::socket::incoming_napi_id;
 use sidestep_sys::{Problem, cpu};
 use std::io::{self, ErrorKind};
-use std::time::Duration;
 
 /// Serves one slice over a connected stream, until the other end closes.
 pub(super) fn run(
     link: &mut dyn Link,
     request: &Echo,
-    service: Duration,
+    service: ServiceTime,
     mut watch: Watch<'_>,
 ) -> Result<Done, Problem> {
     Watch::bound_sends(link)?;
     let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let mut message = vec![0; request.size as usize];
-    let mut received = 0;
+    let (mut received, mut worker) = (0, Worker::new(service));
     let ends_by_message = request.transport.is_datagram();
     while receive(link, &mut message, &mut watch)? {
         if ends_by_message && Header::read(&message).is_some_and(|header| header.last) {
             break;
         }
-        work(service);
+        worker.work();
         watch.send_all(link, &message)?;
         if request.pipelined
             && let Err(error) = link.flush()

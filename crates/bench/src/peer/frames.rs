@@ -1,10 +1,11 @@
 //! Answers bare frames in place.
 
 use super::protocol::{Done, Echo};
-use super::watch::{Watch, work};
+use super::watch::Watch;
 use crate::cpu_time::SpentSince;
 use crate::frames::{End, turn_round};
 use crate::message::Header;
+use crate::service_time::{ServiceTime, Worker};
 use sidestep_frame::{FrameLink, Received};
 use sidestep_sys::{Problem, cpu};
 use std::time::{Duration, Instant};
@@ -13,10 +14,10 @@ use std::time::{Duration, Instant};
 const FIRST_MAX: Duration = Duration::from_secs(12);
 
 /// Serves one slice, until the other end says that it is over.
-pub(super) fn run(end: &mut End, request: &Echo, service: Duration, mut watch: Watch<'_>) -> Result<Done, Problem> {
+pub(super) fn run(end: &mut End, request: &Echo, service: ServiceTime, mut watch: Watch<'_>) -> Result<Done, Problem> {
     let (switches, spent) = (cpu::involuntary_switches(), SpentSince::now());
     let lost = |error| Problem::failed("lost the wire", error);
-    let (mut received, first_until) = (0, Instant::now() + FIRST_MAX);
+    let (mut received, mut worker, first_until) = (0, Worker::new(service), Instant::now() + FIRST_MAX);
     loop {
         let Some(frame) = end.link.receive() else {
             end.link.poll().map_err(lost)?;
@@ -30,7 +31,7 @@ pub(super) fn run(end: &mut End, request: &Echo, service: Duration, mut watch: W
         match header(end, &frame, request.size) {
             Some(header) if header.last => break,
             Some(_) => {
-                work(service);
+                worker.work();
                 answer(end, frame).map_err(lost)?;
                 received += 1;
             }

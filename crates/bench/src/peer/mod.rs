@@ -21,5 +21,4 @@ mod watch;
 pub use crate::bypass::Keeper;
 pub use allowed::Allowed;
 pub use control::{Control, Greeting};
-pub(crate) use session::SERVICE_TIME_MAX;
 pub use session::{Origin, run};

@@ -2,6 +2,7 @@
 
 pub use crate::bypass::Told;
 pub use crate::cpu_time::Spent;
+use crate::service_time::ServiceTime;
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use sidestep_report::schema::Host;
@@ -121,8 +122,9 @@ pub struct Echo {
     pub cpu: Option<u32>,
     /// The measuring end's UDP port.
     pub port: u16,
-    /// Work before each answer, nanoseconds.
-    pub service_time_ns: u64,
+    /// Work before the answers.
+    #[serde(flatten)]
+    pub service: ServiceTime,
     /// Set if messages come before earlier ones are answered: frames for a stream of them.
     pub pipelined: bool,
 }

@@ -16,6 +16,7 @@ use crate::link::{DatagramLink, Link, StreamLink, datagrams};
 use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
+use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
 use crate::transport::Transport;
 use crate::unmodified::Server;
 use sidestep_socket::datagram::{DatagramSocket, UdpPort};
@@ -31,8 +32,6 @@ use std::time::Duration;
 const LOOK_UP: Duration = Duration::from_millis(100);
 /// Time that the measuring end has to connect to a slice's port.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
-/// The longest work before each answer.
-pub(crate) const SERVICE_TIME_MAX: Duration = Duration::from_millis(10);
 /// Time between requests after which a session is closed.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
 /// The same where acceptors were started: one may be warmed up for ten minutes.
@@ -145,8 +144,8 @@ impl Session {
     fn echo(&mut self, request: &Echo) -> Result<Reply, Problem> {
         let path = Path::named(&request.path)?;
         check_size(request.size, request.transport.size_max())?;
-        let service = Duration::from_nanos(request.service_time_ns);
-        if service > SERVICE_TIME_MAX {
+        let service = request.service;
+        if !service.is_bounded() {
             return Err(Problem::usage("cannot work that long", format!("the limit is {SERVICE_TIME_MAX:?}"))
                 .next("give a shorter --service-time"));
         }
@@ -282,7 +281,7 @@ impl Session {
     }
 
     /// Bare frames: an XDP program is attached to this end's interface for the length of the slice.
-    fn echo_frames(&mut self, request: &Echo, path: &Path, service: Duration) -> Result<Reply, Problem> {
+    fn echo_frames(&mut self, request: &Echo, path: &Path, service: ServiceTime) -> Result<Reply, Problem> {
         self.origin.consent.check_own_program()?;
         check_size(request.size, SIZE_MAX)?;
         let (IpAddr::V4(local), IpAddr::V4(remote)) = (self.origin.local, self.origin.remote) else {

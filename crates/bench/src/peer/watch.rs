@@ -1,4 +1,4 @@
-//! Limits of a slice's loop, and the work before each answer.
+//! Limits of a slice's loop.
 
 use super::control::Control;
 use crate::link::Link;
@@ -93,17 +93,6 @@ impl<'a> Watch<'a> {
             return Ok(());
         };
         Err(Problem::failed("ended a slice", why))
-    }
-}
-
-/// Keeps the CPU busy for `service`, as an application that computes before it answers.
-#[inline]
-pub(super) fn work(service: Duration) {
-    if !service.is_zero() {
-        let begin = Instant::now();
-        while begin.elapsed() < service {
-            std::hint::spin_loop();
-        }
     }
 }
 

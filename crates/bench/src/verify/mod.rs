@@ -217,6 +217,7 @@ fn add(total: &mut Hiccups, more: &Hiccups) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service_time::ServiceTime;
     use crate::place::PeerProgram;
     use crate::run::Where;
     use crate::scenario::{Change, Silent};
@@ -259,7 +260,7 @@ mod tests {
             clock: Choice::Auto,
             client_cpu: None,
             server_cpu: None,
-            service_time: Duration::ZERO,
+            service_time: ServiceTime::default(),
             within: None,
             stop: Arc::default(),
             command: "sidestep tune verify".into(),

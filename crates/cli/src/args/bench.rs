@@ -5,6 +5,7 @@ use crate::values::{Cpus, FixLoadList, LoadList, LoadRates, Named, PathList, Rat
 use clap::builder::ArgPredicate;
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::fix::Reach;
+use sidestep_bench::service_time::ServiceTime;
 use sidestep_lab::MTU_USUAL;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -99,9 +100,9 @@ pub(crate) struct Place {
     /// The clock: the TSC if it can be trusted, or the kernel's
     #[arg(long, value_enum, default_value_t = ClockKind::Auto)]
     pub(crate) clock: ClockKind,
-    /// Time that the peer works before each answer
-    #[arg(long, value_name = "TIME", default_value = "0ns", value_parser = duration)]
-    pub(crate) service_time: Duration,
+    /// Time that the peer works before each answer; with TIME/N so much longer before every N-th one (2us,50us/100)
+    #[arg(long, value_name = "TIME[,TIME/N]", default_value = "0ns")]
+    pub(crate) service_time: ServiceTime,
     #[command(flatten, next_help_heading = "Both ends on this machine run under")]
     pub(crate) under: Under,
 }

@@ -76,6 +76,13 @@ pub(crate) fn setup(document: &Document) -> Vec<Fact> {
     if setup.service_time_ns > 0 {
         facts.push(("service time", format!("{} before each answer", number::time(setup.service_time_ns as f64))));
     }
+    if setup.service_longer_every > 0 {
+        let longer = number::time(setup.service_longer_ns as f64);
+        facts.push((
+            "longer service time",
+            format!("{longer} more before one answer of {}", setup.service_longer_every),
+        ));
+    }
     if setup.queues > 1 {
         facts.push(("queues of the interface", setup.queues.to_string()));
     }

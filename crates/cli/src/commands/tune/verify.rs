@@ -7,6 +7,7 @@ use crate::commands::measured;
 use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::values::Cpus;
+use sidestep_bench::service_time::ServiceTime;
 use sidestep_bench::verify::{Consent, Load, Means, Shows, Step, ladder, settings, verify};
 use sidestep_lab::MTU_USUAL;
 use sidestep_sys::Problem;
@@ -62,7 +63,7 @@ fn place(args: &Verify) -> Place {
         impair: None,
         cpus: first.map(|client| Cpus { client, peer: None }),
         clock: ClockKind::Auto,
-        service_time: Duration::ZERO,
+        service_time: ServiceTime::default(),
         under: Under::default(),
     }
 }
