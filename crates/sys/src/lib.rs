@@ -28,6 +28,7 @@ pub mod offload;
 pub mod own_descriptors;
 pub mod owner;
 pub mod packet;
+pub mod perf;
 pub mod printable;
 pub mod problem;
 pub mod proc;
