@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bypass;
+mod causes;
 pub mod compare;
 mod congestion;
 mod cpu_time;

@@ -120,6 +120,8 @@ pub struct RoundTrips {
     pub duration: Duration,
     /// Set for half round trips per size (`sizes`), else whole ones (`rr`).
     pub half: bool,
+    /// Set if the host is to be observed in slices of their own, to tell what caused the slowest samples.
+    pub causes: bool,
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.
@@ -247,7 +249,7 @@ impl Scenario {
                 let (scenario, measure) = if trips.half { ("sizes", "half_rtt") } else { ("rr", "rtt") };
                 let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes, measure);
                 let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
-                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
+                Interleave::new(bench, progress, None).observing(trips.causes).run(arms, Pace::of(trips.duration))
             }
             Self::Ladder { transport, size, duration, pin_irq } => {
                 let means = means(bench, *pin_irq);

@@ -5,6 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+mod causes;
+
+pub use causes::{Cause, Causes, ObserverEffect, Outlier, OutlierEvent};
+
 /// The version of the result file that this build writes and reads.
 pub const SCHEMA: u32 = 1;
 
@@ -283,6 +287,9 @@ pub struct Row {
     /// CPU time of the threads at both ends; none where it was not counted, and in files of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuTime>,
+    /// What the host did during the slowest samples; none unless it was asked for (`--causes`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Box<Causes>>,
     /// Remarks on this row.
     #[serde(default)]
     pub notes: Vec<String>,

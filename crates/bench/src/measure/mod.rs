@@ -20,6 +20,7 @@ pub(crate) use round_trip::{Exchange, FAREWELLS, LOOK_UP, Target, Trips, Work};
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::ControlPlaneThread;
+use crate::causes::{Observer, Scope};
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::stats::Slice;
@@ -48,6 +49,10 @@ pub(crate) struct Bench {
     ends: Ends,
     allowed: Vec<u32>,
     samples: Vec<u64>,
+    /// Records what the host does in a slice, while it is asked to.
+    observer: Option<Observer>,
+    /// The beginnings of `samples`, ticks, in observed slices.
+    starts: Vec<u64>,
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
@@ -76,6 +81,8 @@ impl Bench {
             ends,
             allowed: cpu::allowed(),
             samples,
+            observer: None,
+            starts: Vec::new(),
             stop,
             yardsticks: Default::default(),
             plane: None,
@@ -90,6 +97,27 @@ impl Bench {
     /// Returns whether the user has asked it to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Begins to observe the slices of some paths; `pinned` where all of them are.
+    pub(crate) fn observe(&mut self, pinned: bool) {
+        let scope = Scope {
+            client: self.cpus.client,
+            server: self.cpus.server.filter(|_| self.ends.same_host),
+            peer: self.ends.peer_process(),
+        };
+        let mut observer = Observer::new(scope);
+        observer.open(if pinned { &[] } else { &self.allowed });
+        self.starts.resize(SAMPLES_MAX, 0); // Touched now, as the samples are.
+        self.observer = Some(observer);
+    }
+
+    /// Ends observing. Returns the observer, which knows what it has seen.
+    pub(crate) fn observed(&mut self) -> Option<Observer> {
+        self.starts = Vec::new();
+        let mut observer = self.observer.take()?;
+        observer.close();
+        Some(observer)
     }
 
     /// Starts a control plane on this end, if none runs.

@@ -1,6 +1,7 @@
 //! An arm: a path over a transport at a message size, with the results of its slices.
 
 use super::record::{Direction, Key, Record};
+use crate::causes::Tail;
 use crate::measure::{Packets, Target, Trips, Work};
 use crate::path::Path;
 use crate::transport::Transport;
@@ -33,6 +34,8 @@ pub(crate) struct Arm {
     frames: Option<String>,
     packets: Packets,
     congestion: Option<String>,
+    /// Its observed slices.
+    pub(super) tail: Tail,
 }
 
 impl Arm {
@@ -54,6 +57,7 @@ impl Arm {
             frames: None,
             packets: Packets::default(),
             congestion: None,
+            tail: Tail::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use super::arm::{Arm, Rung};
 use super::irq::IrqPins;
 use super::record::Direction;
 use super::{Findings, Progress, Switch, ratio};
+use crate::causes::Observer;
 use crate::measure::{Bench, settling_time};
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
@@ -54,19 +55,23 @@ impl Pace {
 
 /// Measures arms in turn.
 pub(crate) struct Interleave<'a> {
-    bench: &'a mut Bench,
+    pub(super) bench: &'a mut Bench,
     progress: &'a mut dyn Progress,
     irqs: Option<IrqPins>,
     switches: &'a mut [Switch],
     /// CPU of the measuring end, where no rung wants another.
     client_cpu: u32,
+    /// Set if the host is to be observed in rounds of their own.
+    observes: bool,
+    /// What was observed.
+    pub(super) observer: Option<Observer>,
 }
 
 impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
     pub(crate) fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
-        Self { bench, progress, irqs, switches: &mut [], client_cpu }
+        Self { bench, progress, irqs, switches: &mut [], client_cpu, observes: false, observer: None }
     }
 
     /// With changes of the host that rungs name by their place in this list.
@@ -76,19 +81,27 @@ impl<'a> Interleave<'a> {
         self
     }
 
+    /// With as many rounds more in which the host is observed, if `observes`.
+    #[must_use]
+    pub(crate) fn observing(mut self, observes: bool) -> Self {
+        self.observes = observes;
+        self
+    }
+
     /// Measures `arms` and gives their rows.
     pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
         let runnable = arms.iter().filter(|arm| arm.is_possible());
-        let expected_ms = runnable.map(|arm| pace.expected_ms(arm)).sum();
+        let expected_ms: u64 = runnable.map(|arm| pace.expected_ms(arm)).sum();
+        let expected_ms = if self.observes { 2 * expected_ms } else { expected_ms };
         self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);
-        let problem = self.warm_up(&mut arms).and_then(|()| self.rounds(&mut arms, pace)).err();
+        let problem = self.warm_up(&mut arms).and_then(|()| self.all_rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
         if problem.is_none() {
             arms.iter_mut().for_each(|arm| arm.record.refuse_if_empty());
         }
         Findings {
-            rows: arms.iter().filter_map(Arm::row).collect(),
+            rows: arms.iter().filter_map(|arm| Some(arm.explain(arm.row()?, self.observer.as_ref()))).collect(),
             ratios: ratio::of_arms(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
@@ -118,6 +131,17 @@ impl<'a> Interleave<'a> {
             let trips = self.bench.round_trips(target, WINDOW)?;
             Ok((trips.settling + trips.slice.len(), trips.slice.p50()))
         })
+    }
+
+    /// The rounds that count; where the host is observed, half of them before the observed ones and half afterwards.
+    fn all_rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
+        if !self.observes {
+            return self.rounds(arms, pace);
+        }
+        let before = pace.rounds / 2;
+        self.rounds(arms, Pace { rounds: before, ..pace })?;
+        self.observe(arms, pace)?;
+        self.rounds(arms, Pace { rounds: pace.rounds - before, ..pace })
     }
 
     fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
@@ -151,7 +175,7 @@ impl<'a> Interleave<'a> {
     }
 
     /// Puts CPU, interrupts and settings where the arm's rung wants them, or where they belong.
-    fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
+    pub(super) fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
         for (place, switch) in self.switches.iter_mut().enumerate() {
             switch.turn(rung.is_some_and(|rung| rung.switches.contains(&place)))?;
         }
@@ -166,12 +190,12 @@ impl<'a> Interleave<'a> {
 
     /// Returns whether the run goes on without an arm that failed in mid-run. A peer that dies closes what it measured with
     /// before, or after, its control connection.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         std::thread::sleep(DEATH_SHOWS);
         self.is_alive()
     }
 
-    fn check_stop(&self) -> Result<(), Problem> {
+    pub(super) fn check_stop(&self) -> Result<(), Problem> {
         if self.bench.is_stopped() { Err(interrupted()) } else { Ok(()) }
     }
 
@@ -180,7 +204,7 @@ impl<'a> Interleave<'a> {
         !self.bench.is_stopped() && !self.bench.ends().control.is_closed()
     }
 
-    fn advance(&mut self, label: &str, begin: Instant) {
+    pub(super) fn advance(&mut self, label: &str, begin: Instant) {
         self.progress.advance(label, begin.elapsed().as_millis() as u64);
     }
 }

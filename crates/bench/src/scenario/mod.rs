@@ -4,6 +4,7 @@ mod arm;
 pub(crate) mod interleave;
 mod irq;
 mod ladder;
+mod observe;
 mod rates;
 mod ratio;
 pub(crate) mod record;

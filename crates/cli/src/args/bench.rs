@@ -158,6 +158,10 @@ pub(crate) struct Rr {
     /// Move the interface's interrupts to the measuring CPU for the ladder, and back afterwards
     #[arg(long, requires = "ladder")]
     pub(crate) pin_irq: bool,
+    /// Tell what the host did during the slowest samples: as many slices more, in which interrupts, softirqs, tasks and migrations
+    /// are recorded (as root; else only counters)
+    #[arg(long, conflicts_with = "ladder")]
+    pub(crate) causes: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]
@@ -178,6 +182,10 @@ pub(crate) struct Sizes {
     /// Time for each path at each size
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
     pub(crate) duration: Duration,
+    /// Tell what the host did during the slowest samples: as many slices more, in which interrupts, softirqs, tasks and migrations
+    /// are recorded (as root; else only counters)
+    #[arg(long)]
+    pub(crate) causes: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

@@ -45,7 +45,7 @@ fn rr(args: Rr) -> Result<u8, Problem> {
         transports.into_iter().map(rungs).collect()
     } else {
         let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-        vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false })]
+        vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false, causes: args.causes })]
     };
     measure(&args.place, &scenarios, &outputs)
 }
@@ -53,21 +53,22 @@ fn rr(args: Rr) -> Result<u8, Problem> {
 fn sizes(args: Sizes) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
-    let trips = RoundTrips { transports, paths: args.paths.0, sizes: args.sizes, duration: args.duration, half: true };
+    let (paths, sizes, duration) = (args.paths.0, args.sizes, args.duration);
+    let trips = RoundTrips { transports, paths, sizes, duration, half: true, causes: args.causes };
     measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
 }
 
 fn bulk(args: Bulk) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false, causes: false };
     measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let calls = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    let calls = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false, causes: false };
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 

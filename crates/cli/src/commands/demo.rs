@@ -41,6 +41,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         sizes: vec![64],
         duration: Duration::from_millis(duration),
         half: false,
+        causes: false,
     };
     let sizes = RoundTrips {
         transports: vec![Transport::Tcp, Transport::Udp],
@@ -48,6 +49,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         sizes: SIZES.into(),
         duration: Duration::from_millis(400),
         half: true,
+        causes: false,
     };
     let rates = Rates {
         transports: vec![Transport::Udp, Transport::Multicast],

@@ -151,7 +151,9 @@ mod tests {
             return eprintln!("skipped: needs root");
         }
         let Ok(tracefs) = Tracefs::open() else { return eprintln!("skipped: needs tracefs") };
-        let Ok(calls) = tracefs.format("raw_syscalls/sys_enter") else { return eprintln!("skipped: needs raw_syscalls") };
+        let Ok(calls) = tracefs.format("raw_syscalls/sys_enter") else {
+            return eprintln!("skipped: needs raw_syscalls");
+        };
         let cpus = cpu::allowed();
         let tracepoint = Tracepoint { id: calls.id, filter: String::new() };
         let mut recorder = Recorder::open(&cpus, &[tracepoint], 64 << 10).unwrap();
