@@ -3,6 +3,7 @@
 //! of it: booting one is what costs.
 
 mod bypass;
+mod causes;
 mod hand_over;
 mod kernel_ring;
 mod rss;
@@ -15,6 +16,7 @@ use bypass::{
     control_comes_and_goes_and_leaves_nothing, datagrams_go_past_the_kernel, streams_come_by_any_of_several_queues,
     streams_go_past_the_kernel, what_this_kernel_lacks_is_told,
 };
+use causes::the_tail_is_joined_with_events_of_the_kernel;
 use hand_over::{
     connections_of_others_become_the_kernels_in_every_state, connections_of_ours_become_the_kernels_in_every_state,
     the_clock_of_timestamps_goes_on_as_it_was,
@@ -48,4 +50,5 @@ vm_tests!(PLAN:
     the_clock_of_timestamps_goes_on_as_it_was,
     traffic_of_a_vlan_goes_past_the_kernel,
     tags_that_the_device_takes_out_are_refused_by_name,
+    the_tail_is_joined_with_events_of_the_kernel,
 );

@@ -155,7 +155,11 @@ impl Tail {
     fn tell(&self, slow: &Slow, p50: f64, names: &Names) -> Outlier {
         let explained = self.explain(slow, p50);
         let main = explained.shares.iter().max_by(|one, two| one.1.total_cmp(&two.1));
-        let main = main.filter(|(_, share)| *share >= EXPLAINS && slow.is_covered).map(|(id, _)| *id);
+        let (class, cause) = match main.filter(|_| slow.is_covered) {
+            Some((id, share)) if *share >= EXPLAINS => (names.class(*id).name(), names.what(*id)),
+            Some((id, _)) if explained.known >= EXPLAINS => (names.class(*id).name(), SEVERAL),
+            _ => (UNKNOWN, UNKNOWN),
+        };
         let event = |span: &super::lanes::Span| OutlierEvent {
             what: names.what(span.id).into(),
             class: names.class(span.id).name().into(),
@@ -165,8 +169,8 @@ impl Tail {
         Outlier {
             at_ms: slow.at as f64 / 1e6,
             ns: slow.ns as f64,
-            class: main.map_or(UNKNOWN, |id| names.class(id).name()).into(),
-            cause: main.map_or(UNKNOWN, |id| names.what(id)).into(),
+            class: class.into(),
+            cause: cause.into(),
             events: slow.spans.iter().map(event).collect(),
         }
     }
@@ -186,6 +190,8 @@ fn middle(values: &[f64]) -> Option<f64> {
 
 /// The word for what no event explains.
 const UNKNOWN: &str = "unknown";
+/// The name of causes that explain half of a sample only together.
+const SEVERAL: &str = "several together";
 
 /// A slow sample and the share of its excess that each cause explains.
 struct Explained<'a> {
@@ -311,6 +317,16 @@ mod tests {
         let found = causes();
         let told: Vec<_> = found.outliers.iter().map(|one| (one.ns, one.class.as_str(), one.cause.as_str())).collect();
         assert_eq!(told, [(110_000.0, "interrupt", "eth0 (IRQ 9)"), (60_000.0, UNKNOWN, UNKNOWN)]);
+    }
+
+    #[test]
+    fn causes_that_explain_half_only_together_are_several() {
+        let (mut tail, mut names) = observed();
+        let task = |name: &str, names: &mut Names| (names.id(Class::Task, name), 20_000);
+        tail.slowest[2].times = vec![task("rustc", &mut names), task("cc", &mut names)];
+        let found = tail.findings(&names, &[], "tracepoints", &[]).unwrap();
+        assert_eq!((found.outliers[1].class.as_str(), found.outliers[1].cause.as_str()), ("task", SEVERAL));
+        assert!(found.causes.iter().all(|cause| cause.class != UNKNOWN));
     }
 
     #[test]

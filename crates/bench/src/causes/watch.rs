@@ -4,13 +4,13 @@ use super::names::{Class, Id, Names};
 use sidestep_sys::perf::{Field, Format, Tracefs, Tracepoint};
 use std::collections::HashMap;
 
-/// Interrupt vectors of irq_vectors, which are no device's, and what they are for.
-const VECTORS: [(&str, &str); 10] = [
+/// Interrupt vectors of irq_vectors, which are no device's, and what they are for. The kernel does not record irq_work in rings
+/// (EPERM), as it uses that itself to wake their readers.
+const VECTORS: [(&str, &str); 9] = [
     ("local_timer", "local timer"),
     ("reschedule", "IPI: reschedule"),
     ("call_function", "IPI: function call"),
     ("call_function_single", "IPI: function call"),
-    ("irq_work", "irq_work"),
     ("x86_platform_ipi", "IPI: platform"),
     ("thermal_apic", "thermal interrupt"),
     ("threshold_apic", "machine check threshold"),
@@ -96,7 +96,7 @@ impl Watch {
             let found = tracefs.format(name).ok().and_then(|format| Some((format.id, meaning(&format)?)));
             match found {
                 Some((id, meaning)) => {
-                    watch.tracepoints.push(Tracepoint { id, filter });
+                    watch.tracepoints.push(Tracepoint { name: name.to_owned(), id, filter });
                     watch.decoder.tracepoints.insert(id, meaning);
                 }
                 None => watch.missing.push(name.to_owned()),

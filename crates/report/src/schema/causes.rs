@@ -80,9 +80,9 @@ pub struct Outlier {
     pub at_ms: f64,
     /// How long it took.
     pub ns: f64,
-    /// The cause that explains most of it, at least half of its excess; else `unknown`.
+    /// The cause that explains at least half of its excess, or `several together`; else `unknown`.
     pub cause: String,
-    /// The class of that cause.
+    /// The class of that cause, of several that of the largest.
     pub class: String,
     /// What was in its time, the longest 24 in time order; none where the result does not tell them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

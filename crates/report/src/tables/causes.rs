@@ -33,7 +33,7 @@ pub(crate) fn heading(row: &Row) -> String {
 pub(crate) fn table(document: &Document, most: usize) -> Option<Table> {
     let rows = rows(document);
     let unit = Unit::for_times(rows.iter().flat_map(|(_, causes)| &causes.causes).filter_map(|cause| cause.mean_ns));
-    let mut lines = Vec::new();
+    let (mut lines, mut hidden) = (Vec::new(), 0);
     let mut notes: Vec<String> = NOTES.map(Into::into).to_vec();
     for (row, causes) in &rows {
         let heading = heading(row);
@@ -43,12 +43,17 @@ pub(crate) fn table(document: &Document, most: usize) -> Option<Table> {
             causes.causes.iter().partition(|cause| cause.class != "unknown");
         let shown = known.iter().take(most).chain(&unknown);
         lines.extend(shown.map(|cause| line(cause, unit)));
-        if known.len() > most {
-            notes.push(format!("{} more causes are in the result", known.len() - most));
+        hidden += known.len().saturating_sub(most);
+    }
+    if hidden > 0 {
+        notes.push(format!("{hidden} more causes are in the result (--json, --html)"));
+    }
+    let mut missing: Vec<&String> = Vec::new();
+    for reason in rows.iter().flat_map(|(_, causes)| &causes.missing) {
+        if !missing.contains(&reason) {
+            missing.push(reason);
         }
     }
-    let mut missing: Vec<&String> = rows.iter().flat_map(|(_, causes)| &causes.missing).collect();
-    missing.dedup();
     notes.extend(missing.into_iter().map(|reason| format!("not observed: {reason}")));
     let columns = vec![
         words("cause"),

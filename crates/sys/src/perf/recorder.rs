@@ -13,6 +13,8 @@ use std::os::fd::{AsFd, OwnedFd};
 /// A tracepoint to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracepoint {
+    /// Its name (`sched/sched_switch`).
+    pub name: String,
     /// Its number, of [`super::Format`].
     pub id: u16,
     /// An expression over its fields, which the kernel evaluates; empty for all.
@@ -94,7 +96,9 @@ fn event(tracepoint: &Tracepoint, cpu: u32, ring_bytes: usize) -> io::Result<Own
         clock: libc::CLOCK_MONOTONIC_RAW,
         ..Attributes::default()
     };
-    let event = attributes.open(cpu)?;
+    let event = attributes.open(cpu).map_err(|error| {
+        io::Error::new(error.kind(), format!("{error} (tracepoint {} on CPU {cpu})", tracepoint.name))
+    })?;
     if !tracepoint.filter.is_empty() {
         filter(event.as_fd(), &CString::new(tracepoint.filter.as_str())?)?;
     }
@@ -119,8 +123,8 @@ mod tests {
         };
         let switch = tracefs.format("sched/sched_switch").unwrap();
         let cpus = cpu::allowed();
-        let all = Tracepoint { id: switch.id, filter: String::new() };
-        let none = Tracepoint { id: switch.id, filter: "next_pid == 0 && next_pid == 1".into() };
+        let all = Tracepoint { name: "switch".into(), id: switch.id, filter: String::new() };
+        let none = Tracepoint { filter: "next_pid == 0 && next_pid == 1".into(), ..all.clone() };
         for (tracepoint, is_seen) in [(all, true), (none, false)] {
             let mut recorder = Recorder::open(&cpus, &[tracepoint], 1 << 20).unwrap();
             let begin = monotonic_raw_ns();
@@ -155,7 +159,7 @@ mod tests {
             return eprintln!("skipped: needs raw_syscalls");
         };
         let cpus = cpu::allowed();
-        let tracepoint = Tracepoint { id: calls.id, filter: String::new() };
+        let tracepoint = Tracepoint { name: "calls".into(), id: calls.id, filter: String::new() };
         let mut recorder = Recorder::open(&cpus, &[tracepoint], 64 << 10).unwrap();
         recorder.enable().unwrap();
         for _ in 0..20_000 {
@@ -173,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_cpu_or_a_tracepoint_that_is_not_there_is_refused() {
-        let tracepoint = Tracepoint { id: u16::MAX, filter: String::new() };
+        let tracepoint = Tracepoint { name: "none".into(), id: u16::MAX, filter: String::new() };
         assert!(Recorder::open(&[0], std::slice::from_ref(&tracepoint), 1).is_err());
         assert!(Recorder::open(&[100_000], &[tracepoint], 1).unwrap_err().to_string().contains("perf_event_paranoid"));
         assert!(Recorder::open(&[0], &[], 1).is_err());
