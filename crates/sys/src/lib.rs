@@ -41,6 +41,7 @@ pub mod source_filter;
 pub mod stream_options;
 pub mod tcp_queue;
 pub mod tcp_repair;
+pub mod timestamping;
 pub mod unix_socket;
 pub mod uring;
 pub mod words;

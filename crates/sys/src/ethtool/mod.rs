@@ -9,12 +9,14 @@ mod request;
 mod rss;
 mod rule;
 mod rules;
+mod timestamps;
 
 pub use channels::{Channels, channels, receive_queues};
 pub(crate) use request::{any_socket, request_for};
 pub use rss::{FlowKind, HashFunction, Rss, fields, rss};
 pub use rule::{FlowRule, Match};
 pub use rules::list as flow_rules;
+pub(crate) use timestamps::{Timestamps, timestamps};
 
 /// The bits of [`fields`], RXH_* of linux/ethtool.h.
 pub mod field {
