@@ -1,4 +1,4 @@
-//! `bench rr --causes`: what the host did during the slowest samples.
+//! `bench rr --causes` and `--timestamps`: what the host did during the slowest samples, and the stages of the others.
 
 mod support;
 
@@ -89,4 +89,33 @@ fn what_is_not_asked_for_is_not_there_and_samples_of_other_programs_are_not_obse
     assert!(floor.get("causes").is_none() && floor["notes"].to_string().contains("not observed"), "{floor}");
     let ladder = run(&["bench", "rr", "--ladder", "--causes"]);
     assert_eq!(ladder.code, 2, "{}", ladder.stderr);
+}
+
+#[test]
+fn stages_are_of_udp_over_kernel_sockets_and_others_say_why_not() {
+    let _turn = my_turn();
+    let what = ["bench", "rr", "--place=loopback", "--duration=120ms", "--json=-", "--timestamps"];
+    let finished = run(&[&what[..], &["--transport=tcp,udp", "--paths=kernel-spin,kernel-epoll"]].concat());
+    assert_eq!(finished.code, 0, "{}", finished.stderr);
+    let document = finished.json();
+    check_schema(&document);
+    for row in rows(&document) {
+        if (&row["transport"], &row["path"]) != (&Value::from("udp"), &Value::from("kernel-spin")) {
+            assert!(row.get("stages").is_none() && row["notes"].to_string().contains("no stages"), "{row}");
+            continue;
+        }
+        let stages = &row["stages"];
+        assert!(number(stages, "stamped") > 0.0 && number(stages, "every") == 16.0, "{stages}");
+        let all = stages["stages"].as_array().expect("a list");
+        assert_eq!(all.len(), 6, "{stages}");
+        assert!(
+            all.iter()
+                .all(|stage| stage["clock"] == "system" && stage["p50"].is_null() == (number(stage, "n") < 200.0))
+        );
+        assert!(stages["unavailable"].to_string().contains("lo has no hardware timestamps"), "{stages}");
+    }
+    for wrong in [&["--transport=tcp"][..], &["--transport=udp", "--ladder"]] {
+        assert_eq!(run(&[&what[..], wrong].concat()).code, 2, "{wrong:?}");
+    }
+    assert_eq!(run(&["bench", "rr", "--hardware-timestamps"]).code, 2);
 }

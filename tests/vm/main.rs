@@ -7,6 +7,7 @@ mod causes;
 mod hand_over;
 mod kernel_ring;
 mod rss;
+mod stages;
 #[path = "../support/mod.rs"]
 mod support;
 mod tune;
@@ -22,6 +23,7 @@ use hand_over::{
     the_clock_of_timestamps_goes_on_as_it_was,
 };
 use sidestep_testkit::{vm, vm_tests};
+use stages::{an_emulated_device_stamps_what_it_sends, software_stages_of_a_round_trip_are_measured};
 use tune::{
     apply_and_revert_leave_every_byte_as_it_was, check_looks_at_all_of_the_host,
     cpus_are_a_programs_alone_while_it_runs, settings_of_a_device_are_read_and_set,
@@ -51,4 +53,6 @@ vm_tests!(PLAN:
     traffic_of_a_vlan_goes_past_the_kernel,
     tags_that_the_device_takes_out_are_refused_by_name,
     the_tail_is_joined_with_events_of_the_kernel,
+    software_stages_of_a_round_trip_are_measured,
+    an_emulated_device_stamps_what_it_sends,
 );

@@ -24,6 +24,7 @@ pub mod place;
 pub mod ring;
 pub mod run;
 pub mod scenario;
+pub mod stages;
 mod stats;
 mod surroundings;
 pub mod transport;

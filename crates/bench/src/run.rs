@@ -9,6 +9,7 @@ use crate::place::{PeerProgram, Place};
 use crate::scenario::{
     Arm, Findings, Interleave, IrqPins, Means, Pace, Progress, Rates, arms, first_isolated, ladder, sweep,
 };
+use crate::stages::Stamping;
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
@@ -122,6 +123,8 @@ pub struct RoundTrips {
     pub half: bool,
     /// Set if the host is to be observed in slices of their own, to tell what caused the slowest samples.
     pub causes: bool,
+    /// How messages over UDP are to be stamped in slices of their own, to tell the stages of a round trip.
+    pub stamping: Option<Stamping>,
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.
@@ -249,7 +252,10 @@ impl Scenario {
                 let (scenario, measure) = if trips.half { ("sizes", "half_rtt") } else { ("rr", "rtt") };
                 let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes, measure);
                 let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
-                Interleave::new(bench, progress, None).observing(trips.causes).run(arms, Pace::of(trips.duration))
+                Interleave::new(bench, progress, None)
+                    .observing(trips.causes)
+                    .stamping(trips.stamping)
+                    .run(arms, Pace::of(trips.duration))
             }
             Self::Ladder { transport, size, duration, pin_irq } => {
                 let means = means(bench, *pin_irq);

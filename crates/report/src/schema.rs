@@ -6,8 +6,10 @@
 use serde::{Deserialize, Serialize};
 
 mod causes;
+mod stages;
 
 pub use causes::{Cause, Causes, ObserverEffect, Outlier, OutlierEvent};
+pub use stages::{MissingStamps, Stage, Stages};
 
 /// The version of the result file that this build writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -290,6 +292,9 @@ pub struct Row {
     /// What the host did during the slowest samples; none unless it was asked for (`--causes`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub causes: Option<Box<Causes>>,
+    /// The stages of its round trips; none unless they were asked for (`--timestamps`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Box<Stages>>,
     /// Remarks on this row.
     #[serde(default)]
     pub notes: Vec<String>,

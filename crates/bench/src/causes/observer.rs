@@ -242,7 +242,7 @@ mod tests {
         let met = |what: &str| {
             tail.slowest.iter().flat_map(|slow| &slow.times).any(|(id, _)| observer.names.what(*id) == what)
         };
-        assert!(met("local timer") || !sidestep_sys::process::is_in_first_pid_namespace(), "{tail:?}");
+        assert!(met("local timer") || !process::is_in_first_pid_namespace(), "{tail:?}");
     }
 
     #[test]

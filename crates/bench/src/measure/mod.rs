@@ -133,12 +133,12 @@ impl Bench {
         if self.ends.wire.is_some() && !is_datagram { IMPAIRED_LOOK_UP } else { LOOK_UP }
     }
 
-    fn control(&mut self) -> &mut Control {
+    pub(crate) fn control(&mut self) -> &mut Control {
         &mut self.ends.control
     }
 
     /// Pins the calling thread, or releases it to the scheduler.
-    fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
+    pub(crate) fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
         if pinned { cpu::restrict(&[self.cpus.client]) } else { cpu::restrict(&self.allowed) }
     }
 

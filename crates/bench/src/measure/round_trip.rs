@@ -275,7 +275,7 @@ impl Bench {
         Ok((Box::new(link.waiting(target.path)), note))
     }
 
-    fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
+    pub(crate) fn ask_echo(&mut self, target: Target, port: u16, mac: Option<[u8; 6]>) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
             path: target.path.at_peer().into(),

@@ -4,6 +4,7 @@ use super::record::{Direction, Key, Record};
 use crate::causes::Tail;
 use crate::measure::{Packets, Target, Trips, Work};
 use crate::path::Path;
+use crate::stages::Found;
 use crate::transport::Transport;
 use sidestep_report::schema::{Row, Unavailable};
 use sidestep_socket::stream::Waiting;
@@ -36,6 +37,8 @@ pub(crate) struct Arm {
     congestion: Option<String>,
     /// Its observed slices.
     pub(super) tail: Tail,
+    /// Its stamped slices.
+    pub(super) stages: Found,
 }
 
 impl Arm {
@@ -58,6 +61,7 @@ impl Arm {
             packets: Packets::default(),
             congestion: None,
             tail: Tail::default(),
+            stages: Found::default(),
         }
     }
 

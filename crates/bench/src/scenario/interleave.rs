@@ -9,6 +9,8 @@ use super::record::Direction;
 use super::{Findings, Progress, Switch, ratio};
 use crate::causes::Observer;
 use crate::measure::{Bench, settling_time};
+use crate::stages::{Stamper, Stamping};
+use sidestep_report::schema::Row;
 use sidestep_sys::Problem;
 use std::time::{Duration, Instant};
 
@@ -65,13 +67,27 @@ pub(crate) struct Interleave<'a> {
     observes: bool,
     /// What was observed.
     pub(super) observer: Option<Observer>,
+    /// How messages are to be stamped, in rounds of their own.
+    stamping: Option<Stamping>,
+    /// What stamped them.
+    pub(super) stamper: Option<Stamper>,
 }
 
 impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
     pub(crate) fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
-        Self { bench, progress, irqs, switches: &mut [], client_cpu, observes: false, observer: None }
+        Self {
+            bench,
+            progress,
+            irqs,
+            switches: &mut [],
+            client_cpu,
+            observes: false,
+            observer: None,
+            stamping: None,
+            stamper: None,
+        }
     }
 
     /// With changes of the host that rungs name by their place in this list.
@@ -88,11 +104,18 @@ impl<'a> Interleave<'a> {
         self
     }
 
+    /// With as many rounds more in which messages are stamped, if they are.
+    #[must_use]
+    pub(crate) fn stamping(mut self, stamping: Option<Stamping>) -> Self {
+        self.stamping = stamping;
+        self
+    }
+
     /// Measures `arms` and gives their rows.
     pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
         let runnable = arms.iter().filter(|arm| arm.is_possible());
         let expected_ms: u64 = runnable.map(|arm| pace.expected_ms(arm)).sum();
-        let expected_ms = if self.observes { 2 * expected_ms } else { expected_ms };
+        let expected_ms = expected_ms * (1 + u64::from(self.observes) + u64::from(self.stamping.is_some()));
         self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);
         let problem = self.warm_up(&mut arms).and_then(|()| self.all_rounds(&mut arms, pace)).err();
         self.progress.end();
@@ -101,7 +124,7 @@ impl<'a> Interleave<'a> {
             arms.iter_mut().for_each(|arm| arm.record.refuse_if_empty());
         }
         Findings {
-            rows: arms.iter().filter_map(|arm| Some(arm.explain(arm.row()?, self.observer.as_ref()))).collect(),
+            rows: arms.iter().filter_map(|arm| self.row(arm)).collect(),
             ratios: ratio::of_arms(&arms),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
@@ -133,14 +156,23 @@ impl<'a> Interleave<'a> {
         })
     }
 
-    /// The rounds that count; where the host is observed, half of them before the observed ones and half afterwards.
+    fn row(&self, arm: &Arm) -> Option<Row> {
+        Some(arm.divide(arm.explain(arm.row()?, self.observer.as_ref()), self.stamper.as_ref()))
+    }
+
+    /// The rounds that count; where others are asked for, half of them before those and half afterwards.
     fn all_rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
-        if !self.observes {
+        if !self.observes && self.stamping.is_none() {
             return self.rounds(arms, pace);
         }
         let before = pace.rounds / 2;
         self.rounds(arms, Pace { rounds: before, ..pace })?;
-        self.observe(arms, pace)?;
+        if self.observes {
+            self.observe(arms, pace)?;
+        }
+        if let Some(stamping) = self.stamping {
+            self.stamp(arms, pace, stamping)?;
+        }
         self.rounds(arms, Pace { rounds: pace.rounds - before, ..pace })
     }
 

@@ -8,6 +8,7 @@ mod observe;
 mod rates;
 mod ratio;
 pub(crate) mod record;
+mod stamp;
 mod switch;
 
 pub(crate) use arm::{Arm, Rung};

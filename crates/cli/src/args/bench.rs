@@ -162,6 +162,12 @@ pub(crate) struct Rr {
     /// are recorded (as root; else only counters)
     #[arg(long, conflicts_with = "ladder")]
     pub(crate) causes: bool,
+    /// Tell the stages of a round trip over UDP, by timestamps of the kernel, in as many slices more
+    #[arg(long, conflicts_with = "ladder")]
+    pub(crate) timestamps: bool,
+    /// Switch hardware timestamps of the interface on for the run, and back afterwards (root; ptp4l would notice)
+    #[arg(long, requires = "timestamps")]
+    pub(crate) hardware_timestamps: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

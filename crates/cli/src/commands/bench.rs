@@ -2,13 +2,14 @@
 
 use super::measured::{measure, stream, streams};
 use super::{bench_fix, bench_ring};
-use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
+use crate::args::{Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, StreamKind, Unmodified};
 use crate::output::Outputs;
 use crate::{exit, signal};
 use sidestep_bench::peer::serve::{self, serve};
 use sidestep_bench::peer::{self, Allowed, Control, Origin};
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario;
+use sidestep_bench::stages::Stamping;
 use sidestep_bench::transport::Transport;
 use sidestep_bench::unmodified;
 use sidestep_sys::cpu;
@@ -34,6 +35,13 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
 }
 
 fn rr(args: Rr) -> Result<u8, Problem> {
+    if args.timestamps && !args.transport.contains(&StreamKind::Udp) {
+        return Err(Problem::usage("cannot take timestamps", "they are of datagrams").next("add --transport udp"));
+    }
+    let stamping = args.timestamps.then_some(match args.hardware_timestamps {
+        true => Stamping::SwitchHardware,
+        false => Stamping::AsItIs,
+    });
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
     let scenarios = if args.ladder {
@@ -45,7 +53,15 @@ fn rr(args: Rr) -> Result<u8, Problem> {
         transports.into_iter().map(rungs).collect()
     } else {
         let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-        vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false, causes: args.causes })]
+        vec![Scenario::RoundTrips(RoundTrips {
+            transports,
+            paths,
+            sizes,
+            duration,
+            half: false,
+            causes: args.causes,
+            stamping,
+        })]
     };
     measure(&args.place, &scenarios, &outputs)
 }
@@ -54,21 +70,37 @@ fn sizes(args: Sizes) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
     let (paths, sizes, duration) = (args.paths.0, args.sizes, args.duration);
-    let trips = RoundTrips { transports, paths, sizes, duration, half: true, causes: args.causes };
+    let trips = RoundTrips { transports, paths, sizes, duration, half: true, causes: args.causes, stamping: None };
     measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
 }
 
 fn bulk(args: Bulk) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false, causes: false };
+    let streams = RoundTrips {
+        transports: vec![Transport::Tcp],
+        paths,
+        sizes,
+        duration,
+        half: false,
+        causes: false,
+        stamping: None,
+    };
     measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let calls = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false, causes: false };
+    let calls = RoundTrips {
+        transports: vec![Transport::Tcp],
+        paths,
+        sizes,
+        duration,
+        half: false,
+        causes: false,
+        stamping: None,
+    };
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 

@@ -42,6 +42,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         duration: Duration::from_millis(duration),
         half: false,
         causes: false,
+        stamping: None,
     };
     let sizes = RoundTrips {
         transports: vec![Transport::Tcp, Transport::Udp],
@@ -50,6 +51,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         duration: Duration::from_millis(400),
         half: true,
         causes: false,
+        stamping: None,
     };
     let rates = Rates {
         transports: vec![Transport::Udp, Transport::Multicast],

@@ -164,6 +164,9 @@ fn without_histograms(document: &Document) -> Document {
         if let Some(causes) = &mut row.causes {
             causes.outliers.clear();
         }
+        for stage in row.stages.iter_mut().flat_map(|stages| &mut stages.stages) {
+            stage.distribution.histogram.clear();
+        }
         if let Some(rate) = &mut row.rate {
             rate.from_actual_send.histogram.clear();
             rate.send_lateness.histogram.clear();

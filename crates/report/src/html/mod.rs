@@ -45,6 +45,7 @@ fn body(document: &Document, palette: &Palette) -> String {
     if !sections.iter().any(|section| section.ladder) {
         body += &context::missing_rungs(document, palette);
     }
+    body += &causes::stages(document, palette);
     body += &causes::tail(document, palette);
     body += &context::published(document, palette);
     body += &measured::streaming(document, palette);

@@ -10,6 +10,7 @@ pub(crate) mod published;
 pub(crate) mod rates;
 pub(crate) mod ratios;
 pub(crate) mod sizes;
+pub(crate) mod stages;
 pub(crate) mod steps;
 pub(crate) mod streams;
 pub(crate) mod unavailable;

@@ -5,7 +5,7 @@ mod layout;
 pub use layout::clean;
 
 use crate::schema::{Document, Host};
-use crate::tables::{causes, cycles, latency, published, rates, ratios, sizes, steps, streams, unavailable};
+use crate::tables::{causes, cycles, latency, published, rates, ratios, sizes, stages, steps, streams, unavailable};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -64,6 +64,10 @@ fn measured(document: &Document, page: &mut Page) {
 }
 
 fn tail(document: &Document, page: &mut Page) {
+    if let Some(table) = stages::table(document) {
+        page.title(stages::TITLE);
+        page.table(&table);
+    }
     if let Some(table) = causes::table(document, causes::FEW) {
         page.title(causes::TITLE);
         page.table(&table);

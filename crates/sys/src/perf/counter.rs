@@ -22,7 +22,7 @@ impl Counter {
         let (kind, config) = named(Path::new("/sys/bus/event_source/devices"), pmu, event)
             .ok_or_else(|| Problem::failed(what.as_str(), "this kernel and CPU do not have the event"))?;
         let counter = Attributes { kind, config, ..Attributes::default() }.open(cpu);
-        counter.map(|event: OwnedFd| Self(event.into())).map_err(|error| refused(&what, error))
+        counter.map(|event: OwnedFd| Self(event.into())).map_err(|error| refused(&what, &error))
     }
 
     /// Its value since it was opened; none if it cannot be read.

@@ -18,7 +18,7 @@ use crate::Problem;
 use std::io;
 
 /// Returns the problem of a call that the kernel refused, with what would allow it.
-fn refused(what: &str, error: io::Error) -> Problem {
+fn refused(what: &str, error: &io::Error) -> Problem {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
     let level = match paranoid.trim() {
         "" => "this kernel has no perf events".to_owned(),

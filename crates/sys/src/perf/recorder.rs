@@ -55,7 +55,7 @@ impl Recorder {
                 .map_err(|error| io::Error::new(error.kind(), format!("{error} (ring of CPU {cpu})")))
         };
         let rings: io::Result<Vec<_>> = cpus.iter().map(ring).collect();
-        rings.map(Self).map_err(|error| refused("cannot record what the kernel does", error))
+        rings.map(Self).map_err(|error| refused("cannot record what the kernel does", &error))
     }
 
     /// Begins recording.
@@ -64,7 +64,7 @@ impl Recorder {
     /// Fails if the kernel refuses it, for example because a CPU went offline.
     pub fn enable(&self) -> Result<(), Problem> {
         let enabled = self.0.iter().try_for_each(CpuRing::enable);
-        enabled.map_err(|error| refused("cannot record what the kernel does", error))
+        enabled.map_err(|error| refused("cannot record what the kernel does", &error))
     }
 
     /// Ends recording. What was recorded stays in the rings.

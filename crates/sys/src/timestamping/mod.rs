@@ -119,8 +119,7 @@ fn receive_message(socket: BorrowedFd<'_>, to: &mut [u8], flags: libc::c_int) ->
     if count < 0 {
         return Err(io::Error::last_os_error());
     }
-    let length = header.msg_controllen as usize;
-    let bytes = space.iter().flat_map(|word| word.to_ne_bytes()).take(length).collect();
+    let bytes = space.iter().flat_map(|word| word.to_ne_bytes()).take(header.msg_controllen).collect();
     Ok((count as usize, bytes))
 }
 
