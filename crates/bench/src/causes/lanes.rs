@@ -97,19 +97,22 @@ impl Course {
         let mut course = Self::default();
         let first = if one.is_pinned { one.cpu } else { first_cpu(one.tid, events).unwrap_or(one.cpu) };
         let (mut cpu, mut since) = (first, begin);
-        let mut waiting: Option<u64> = None;
+        let (mut waiting, mut sleeps): (Option<u64>, bool) = (None, false);
         for event in events {
             let at = event.ns.clamp(begin, end);
             let place = match event.what {
                 What::Switch { from, could_go_on, to } if from.tid == one.tid && to.tid != one.tid => {
                     waiting = could_go_on.then_some(at);
+                    sleeps = !could_go_on;
                     event.cpu
                 }
                 What::Switch { to, .. } if to.tid == one.tid => {
+                    sleeps = false;
                     course.waits.extend(waiting.take().map(|from| (from, at)));
                     event.cpu
                 }
-                What::Woken(tid) if tid == one.tid => {
+                // One that has not yet gone to sleep goes on.
+                What::Woken(tid) if tid == one.tid && sleeps => {
                     waiting = waiting.or(Some(at));
                     cpu
                 }
@@ -354,6 +357,20 @@ mod tests {
             .add(260, 1, What::Woken(7))
             .add(280, 0, What::Switch { from: idle, could_go_on: true, to: ours });
         assert_eq!(script.spans(&[US], 0, 1000), named(&[("kworker/0:1", 100, 140), ("idle", 260, 280)]));
+    }
+
+    #[test]
+    fn an_end_that_is_woken_while_it_runs_does_not_wait() {
+        let mut script = Script::new();
+        let (ours, other) = (script.task(7, "bench"), script.task(50, "kworker/0:1"));
+        script
+            .add(50, 1, What::Woken(7))
+            .add(100, 0, What::Switch { from: ours, could_go_on: false, to: other })
+            .add(150, 1, What::Woken(7))
+            // As its CPU has seen it, later.
+            .add(170, 0, What::Woken(7))
+            .add(200, 0, What::Switch { from: other, could_go_on: false, to: ours });
+        assert_eq!(script.spans(&[US], 0, 1000), named(&[("kworker/0:1", 150, 200)]));
     }
 
     #[test]

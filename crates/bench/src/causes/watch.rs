@@ -118,9 +118,10 @@ impl Watch {
         add("tlb/tlb_flush", format!("reason == {REMOTE_SHOOTDOWN}"), &mut |_| Some(Meaning::OfCpu(id)));
         let Some(threads) = threads else { return watch };
         add("sched/sched_switch", all(), &mut switch);
-        add("sched/sched_wakeup", any_of("pid", threads), &mut |format| {
-            Some(Meaning::Woken { tid: format.field("pid")? })
-        });
+        // The waker's view, and that of the CPU where the task goes: between them lies the IPI to an idle CPU.
+        for wakeup in ["sched/sched_waking", "sched/sched_wakeup"] {
+            add(wakeup, any_of("pid", threads), &mut |format| Some(Meaning::Woken { tid: format.field("pid")? }));
+        }
         let id = names.id(Class::Event, "migration to another CPU");
         add("sched/sched_migrate_task", any_of("pid", threads), &mut |format| {
             Some(Meaning::Moved { tid: format.field("pid")?, to: format.field("dest_cpu")?, id })

@@ -44,6 +44,9 @@ impl Arm {
             row.notes.push(format!("no stages: {reason}"));
         }
         row.stages = self.stages.stages(stamper.device(), stamper.unavailable()).map(Box::new);
+        if row.stages.is_none() && Stamper::refusal(&self.target).is_none() {
+            row.notes.push("no stages: no stamped message of it was answered; give it more time (--duration)".into());
+        }
         row
     }
 }

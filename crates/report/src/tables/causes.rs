@@ -37,7 +37,8 @@ pub(crate) fn table(document: &Document, most: usize) -> Option<Table> {
     let mut notes: Vec<String> = NOTES.map(Into::into).to_vec();
     for (row, causes) in &rows {
         let heading = heading(row);
-        notes.push(format!("{heading}: {}", sentence(causes)));
+        let whole = if row.measure == "half_rtt" { "; times are of whole round trips" } else { "" };
+        notes.push(format!("{heading}: {}{whole}", sentence(causes)));
         lines.push(Line::Heading(heading));
         let (known, unknown): (Vec<&Cause>, Vec<&Cause>) =
             causes.causes.iter().partition(|cause| cause.class != "unknown");
