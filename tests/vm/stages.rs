@@ -38,9 +38,9 @@ pub(crate) fn an_emulated_device_stamps_what_it_sends() {
     let socket = UdpSocket::bind("198.51.100.1:0").unwrap();
     socket.connect("198.51.100.2:9").unwrap();
     timestamping::enable(socket.as_fd()).unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let mut deadline = Instant::now() + Duration::from_secs(20);
     let (mut scheduled, mut driver, mut wire) = (0, 0, 0);
-    while driver == 0 && Instant::now() < deadline {
+    while wire == 0 && Instant::now() < deadline {
         // Before the link is up nothing leaves.
         let _ = timestamping::send(socket.as_fd(), b"stamped");
         std::thread::sleep(Duration::from_millis(200));
@@ -48,6 +48,10 @@ pub(crate) fn an_emulated_device_stamps_what_it_sends() {
             scheduled += u32::from(sent.station == Station::Scheduled);
             driver += u32::from(sent.station == Station::Driver && sent.stamp.software.is_some());
             wire += u32::from(sent.stamp.hardware.is_some());
+        }
+        if driver == 1 {
+            // The emulated clock may stamp nothing: it is not waited for much longer than for the driver.
+            deadline = deadline.min(Instant::now() + Duration::from_secs(3));
         }
     }
     eprintln!("stamps: {scheduled} of the queueing discipline, {driver} of the driver, {wire} of the wire");
