@@ -111,9 +111,15 @@ mod tests {
     use crate::clock::monotonic_raw_ns;
     use crate::perf::Tracefs;
     use crate::{cpu, process};
+    use std::sync::{Mutex, PoisonError};
+
+    /// One recorder at a time: while another one of this host was opened and closed, single switches were seen to be missing from
+    /// the first one without being counted as lost (Linux 6.18; the reason is not known yet).
+    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn what_a_cpu_does_is_recorded_in_its_time() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         if !process::is_root() {
             return eprintln!("skipped: needs root");
         }
@@ -151,6 +157,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_says_so() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         if !process::is_root() {
             return eprintln!("skipped: needs root");
         }
@@ -177,6 +184,7 @@ mod tests {
 
     #[test]
     fn a_cpu_or_a_tracepoint_that_is_not_there_is_refused() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let tracepoint = Tracepoint { name: "none".into(), id: u16::MAX, filter: String::new() };
         assert!(Recorder::open(&[0], std::slice::from_ref(&tracepoint), 1).is_err());
         assert!(Recorder::open(&[100_000], &[tracepoint], 1).unwrap_err().to_string().contains("perf_event_paranoid"));

@@ -45,7 +45,7 @@ const CONTROL_WORDS: usize = 32;
 const OTHERS_MAX: usize = 16;
 
 /// Makes the kernel report stamps of this UDP socket. While any socket of the host does, the kernel stamps every packet that it
-/// receives.
+/// receives. It begins to in a work queue: the first packets after this call may have no stamp of their way in.
 ///
 /// # Errors
 /// Fails if the kernel is older than 4.13 or the descriptor is no socket.
@@ -155,6 +155,15 @@ mod tests {
             enable(client.as_fd()).unwrap();
             assert_eq!(next_sent(client.as_fd()).unwrap(), None);
             let mut buffer = [0; 64];
+            let deadline = Instant::now() + Duration::from_secs(30);
+            let is_on = || {
+                server.send(b"warm-up").unwrap();
+                receive(client.as_fd(), &mut [0; 64]).unwrap().1.software.is_some()
+            };
+            while !is_on() {
+                assert!(Instant::now() < deadline, "received datagrams are not stamped");
+                std::thread::sleep(Duration::from_millis(1));
+            }
             for id in 0..3 {
                 // One that asks for nothing is not numbered.
                 client.send(b"plain").unwrap();
