@@ -6,12 +6,13 @@ use super::names::Names;
 use super::slice::{Alignment, Sample, SliceTail, join};
 use super::tail::Tail;
 use super::threads::{busiest, cpu_of, run_times};
-use super::watch::{Decoder, Event, Watch};
+use super::watch::{Decoder, Event, Watch, What};
 use sidestep_report::schema::Causes;
 use sidestep_sys::clock::{Anchor, Clock};
 use sidestep_sys::perf::{Record, Recorder, Tracefs};
 use sidestep_sys::proc::Roots;
 use sidestep_sys::{Problem, process};
+use std::collections::HashMap;
 
 /// The most CPUs that are recorded: those of pinned ends come first.
 const CPUS_MAX: usize = 64;
@@ -183,7 +184,11 @@ impl Observer {
         let last = |cpu: &u32| events.iter().filter(|event| event.cpu == *cpu).map(|event| event.ns).max().unwrap_or(0);
         let covered = full.iter().map(last).min().unwrap_or(u64::MAX);
         events.sort_by_key(|event| event.ns);
-        (events, lost, covered)
+        let gaps = gaps(&events);
+        if gaps > 0 && !self.missing.iter().any(|reason| reason == GAPS) {
+            self.missing.push(GAPS.into());
+        }
+        (events, lost + gaps, covered)
     }
 
     fn ends(&self, begun: &Begun) -> Vec<End> {
@@ -205,6 +210,23 @@ impl Observer {
     pub(crate) fn findings(&self, tail: &Tail, plain: &[f64]) -> Option<Causes> {
         tail.findings(&self.names, plain, self.source, &self.missing)
     }
+}
+
+/// The reason why waits may be too long.
+const GAPS: &str = "some switches of tasks are missing from the kernel's record, counted as lost; around them a wait for a CPU may be shown too \
+                    long (seen on Linux 6.18: all switches from the idle task of one CPU)";
+
+/// Switches that must have been between two others of a CPU: the task that leaves is not the one that had come.
+fn gaps(events: &[Event]) -> u64 {
+    let mut current: HashMap<u32, u32> = HashMap::new();
+    let mut gaps = 0;
+    for event in events {
+        if let What::Switch { from, to, .. } = event.what {
+            let before = current.insert(event.cpu, to.tid);
+            gaps += u64::from(before.is_some_and(|tid| tid != from.tid));
+        }
+    }
+    gaps
 }
 
 #[cfg(test)]
@@ -243,6 +265,20 @@ mod tests {
             tail.slowest.iter().flat_map(|slow| &slow.times).any(|(id, _)| observer.names.what(*id) == what)
         };
         assert!(met("local timer") || !process::is_in_first_pid_namespace(), "{tail:?}");
+    }
+
+    #[test]
+    fn a_switch_that_is_missing_is_noticed() {
+        use super::super::names::Class;
+        use super::super::watch::Task;
+        let name = Names::default().id(Class::Task, "any");
+        let switch = |cpu, from, to| Event {
+            ns: 0,
+            cpu,
+            what: What::Switch { from: Task { tid: from, name }, could_go_on: false, to: Task { tid: to, name } },
+        };
+        assert_eq!(gaps(&[switch(0, 7, 0), switch(1, 8, 9), switch(0, 0, 7), switch(1, 9, 8)]), 0);
+        assert_eq!(gaps(&[switch(0, 7, 0), switch(0, 15, 0), switch(0, 0, 7)]), 1, "0 to 15 is missing");
     }
 
     #[test]
