@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod bypass;
+mod causes;
 pub mod compare;
 mod congestion;
 mod cpu_time;
@@ -24,6 +25,7 @@ pub mod ring;
 pub mod run;
 pub mod scenario;
 pub mod service_time;
+pub mod stages;
 mod stats;
 mod surroundings;
 pub mod transport;

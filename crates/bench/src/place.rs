@@ -78,7 +78,7 @@ pub struct Ends {
     /// This program, where both ends can start it.
     pub(crate) program: Option<PathBuf>,
     // Last: dropped after `control`, whose end ends the peer.
-    _peer: Option<Peer>,
+    peer: Option<Peer>,
 }
 
 /// A way between the ends: an interface, and the addresses by it.
@@ -120,7 +120,7 @@ impl Ends {
             peer_host: told.host,
             peer_version: told.version,
             program: None,
-            _peer: peer,
+            peer,
         })
     }
 
@@ -132,6 +132,14 @@ impl Ends {
             });
         }
         Ok(Way { client: self.client, server: self.server, interface: self.interface.clone() })
+    }
+
+    /// The process of the peer, if it is on this machine and this end has started it.
+    pub(crate) fn peer_process(&self) -> Option<u32> {
+        self.peer.as_ref().map(|peer| match peer {
+            Peer::Process(child) => child.id(),
+            Peer::Thread(_) => std::process::id(),
+        })
     }
 
     /// Returns whether both ends are in one network namespace.

@@ -12,6 +12,7 @@ use crate::scenario::{
     ladder, open_loops, sweep,
 };
 use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
+use crate::stages::Stamping;
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
 use crate::transport::Transport;
@@ -132,6 +133,10 @@ pub struct RoundTrips {
     pub duration: Duration,
     /// Set for half round trips per size (`sizes`), else whole ones (`rr`).
     pub half: bool,
+    /// Set if the host is to be observed in slices of their own, to tell what caused the slowest samples.
+    pub causes: bool,
+    /// How messages over UDP are to be stamped in slices of their own, to tell the stages of a round trip.
+    pub stamping: Option<Stamping>,
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.
@@ -318,7 +323,10 @@ impl Scenario {
                 let (scenario, measure) = if trips.half { ("sizes", "half_rtt") } else { ("rr", "rtt") };
                 let arms = arms(scenario, &trips.paths, &trips.transports, &trips.sizes, measure);
                 let arms = arms.into_iter().map(|arm| fit(arm, bench)).collect();
-                Interleave::new(bench, progress, None).run(arms, Pace::of(trips.duration))
+                Interleave::new(bench, progress, None)
+                    .observing(trips.causes)
+                    .stamping(trips.stamping)
+                    .run(arms, Pace::of(trips.duration))
             }
             Self::Ladder { transport, size, duration, pin_irq } => {
                 let means = means(bench, *pin_irq);

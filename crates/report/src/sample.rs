@@ -34,6 +34,11 @@ pub(crate) fn hostile() -> Document {
         row.measure.push_str(HOSTILE);
         row.notes.push(h());
         row.rung = row.rung.as_ref().map(|rung| format!("{rung}{HOSTILE}"));
+        if let Some(causes) = &mut row.causes {
+            causes.missing.push(h());
+            causes.causes.iter_mut().for_each(|cause| (cause.what, cause.class) = (h(), h()));
+            causes.outliers.iter_mut().for_each(|one| (one.cause, one.class) = (h(), h()));
+        }
     }
     for ratio in &mut document.ratios {
         (ratio.of, ratio.stat, ratio.scenario) = (h(), h(), h());
@@ -75,6 +80,16 @@ fn with_every_number(document: &Document, number: f64) -> Document {
         (row.rate_offered, row.rate_achieved) = (Some(number), Some(number));
         set(&mut row.distribution, number);
         row.cpu = Some(CpuTime { per_message_ns: number, peer_per_message_ns: Some(number) });
+        if let Some(causes) = &mut row.causes {
+            (causes.p50, causes.from_ns, causes.clock_error_ns) = (number, number, number);
+            for cause in &mut causes.causes {
+                (cause.mean_ns, cause.share, cause.usual) = (Some(number), Some(number), Some(number));
+            }
+            for outlier in &mut causes.outliers {
+                (outlier.ns, outlier.at_ms) = (number, number);
+                outlier.events.iter_mut().for_each(|event| (event.from_ns, event.ns) = (number, number));
+            }
+        }
         if let Some(rate) = &mut row.rate {
             rate.rate_sent = number;
             set(&mut rate.from_actual_send, number);

@@ -5,6 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+mod causes;
+mod stages;
+
+pub use causes::{Cause, Causes, ObserverEffect, Outlier, OutlierEvent};
+pub use stages::{MissingStamps, Stage, Stages};
+
 /// The version of the result file that this build writes and reads.
 pub const SCHEMA: u32 = 1;
 
@@ -296,6 +302,12 @@ pub struct Row {
     /// CPU time of the threads at both ends; none where it was not counted, and in files of older builds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<CpuTime>,
+    /// What the host did during the slowest samples; none unless it was asked for (`--causes`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub causes: Option<Box<Causes>>,
+    /// The stages of its round trips; none unless they were asked for (`--timestamps`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stages: Option<Box<Stages>>,
     /// Remarks on this row.
     #[serde(default)]
     pub notes: Vec<String>,

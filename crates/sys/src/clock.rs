@@ -36,6 +36,17 @@ enum Source {
     Monotonic,
 }
 
+/// A reading of a clock and of CLOCK_MONOTONIC_RAW at the same moment, as nearly as can be told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Anchor {
+    /// The reading of the clock.
+    pub ticks: u64,
+    /// CLOCK_MONOTONIC_RAW, nanoseconds.
+    pub raw_ns: u64,
+    /// Bound on the time between the two readings, nanoseconds.
+    pub error_ns: f64,
+}
+
 /// The cost of reading the clock, and its resolution.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
@@ -144,6 +155,21 @@ impl Clock {
     #[inline]
     pub fn ticks(&self, duration: Duration) -> u64 {
         (duration.as_nanos() as f64 / self.ns_per_tick) as u64
+    }
+
+    /// Reads this clock and CLOCK_MONOTONIC_RAW together; takes some microseconds.
+    pub fn anchor(&self) -> Anchor {
+        match self.source {
+            Source::Tsc => {
+                let bracket = bracket();
+                let error_ns = bracket.width_ticks as f64 / 2.0 * self.ns_per_tick;
+                Anchor { ticks: bracket.tsc, raw_ns: bracket.ns, error_ns }
+            }
+            Source::Monotonic => {
+                let now = monotonic_raw_ns();
+                Anchor { ticks: now, raw_ns: now, error_ns: 0.0 }
+            }
+        }
     }
 
     /// Measures the cost of reading the clock on this machine.
@@ -281,6 +307,18 @@ mod tests {
             };
             // A thread that loses the CPU between two readings sees them apart: that does not happen every time.
             assert!((0..20).any(|_| apart() < 0.01), "{}", clock.name());
+        }
+    }
+
+    #[test]
+    fn an_anchor_is_both_clocks_at_once() {
+        for choice in [Choice::Auto, Choice::Monotonic] {
+            let clock = Clock::calibrate(choice);
+            let (before, first, begin) = (monotonic_raw_ns(), clock.anchor(), clock.stop());
+            let (last, after) = (clock.anchor(), monotonic_raw_ns());
+            assert!(before <= first.raw_ns && first.raw_ns <= last.raw_ns && last.raw_ns <= after);
+            assert!(first.ticks <= begin && begin <= last.ticks + clock.ticks(Duration::from_micros(1)));
+            assert!(first.error_ns >= 0.0 && first.error_ns.is_finite());
         }
     }
 

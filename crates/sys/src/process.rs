@@ -5,6 +5,7 @@ mod boot_clock;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -108,6 +109,18 @@ impl AsFd for Watch {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// The calling thread's number (gettid(2)), as its pid namespace sees it.
+pub fn thread_id() -> u32 {
+    // SAFETY: the call takes nothing and always succeeds.
+    unsafe { libc::gettid() }.cast_unsigned()
+}
+
+/// Returns whether thread numbers here are those that tracepoints tell: outside of containers with a pid namespace of their own.
+/// The first namespace has a fixed number (PROC_PID_INIT_INO of linux/proc_ns.h).
+pub fn is_in_first_pid_namespace() -> bool {
+    fs::metadata("/proc/self/ns/pid").is_ok_and(|namespace| namespace.ino() == 0xEFFF_FFFC)
 }
 
 /// The effective user.

@@ -29,13 +29,15 @@ pub(crate) struct Conversation<'a> {
     answer: Vec<u8>,
     sequence: u64,
     losses_in_a_row: u32,
+    /// The reading of the clock before the last message.
+    begun: u64,
 }
 
 impl<'a> Conversation<'a> {
     pub(super) fn new(link: Box<dyn Link>, clock: &'a Clock, size: u32, is_datagram: bool, spins: bool) -> Self {
         let message = filled(size);
         let answer = vec![0; size as usize];
-        Self { link, clock, is_datagram, spins, message, answer, sequence: 0, losses_in_a_row: 0 }
+        Self { link, clock, is_datagram, spins, message, answer, sequence: 0, losses_in_a_row: 0, begun: 0 }
     }
 
     /// Measures one message and its answer: returns the ticks, or none if it was lost.
@@ -54,7 +56,13 @@ impl<'a> Conversation<'a> {
         self.check()?;
         self.losses_in_a_row = 0;
         self.sequence += 1;
+        self.begun = begin;
         Ok(Some(ticks))
+    }
+
+    /// The reading of the clock before the last message that was answered.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Receives the answer to the message sent at `begin`; false if it is lost.

@@ -25,6 +25,7 @@ pub use schedule::Arrival;
 pub(crate) use yardstick::Yardsticks;
 
 use crate::bypass::{ControlPlane, Device, Keeper};
+use crate::causes::{Observer, Scope};
 use crate::peer::Control;
 use crate::place::Ends;
 use crate::scenario::Budget;
@@ -61,6 +62,10 @@ pub(crate) struct Bench {
     ends: Ends,
     allowed: Vec<u32>,
     samples: Vec<u64>,
+    /// Records what the host does in a slice, while it is asked to.
+    observer: Option<Observer>,
+    /// The beginnings of `samples`, ticks, in observed slices.
+    starts: Vec<u64>,
     stop: Arc<AtomicBool>,
     yardsticks: Yardsticks,
     /// Started with the first slice that needs it.
@@ -92,6 +97,8 @@ impl Bench {
             ends,
             allowed: cpu::allowed(),
             samples,
+            observer: None,
+            starts: Vec::new(),
             stop,
             yardsticks: Default::default(),
             plane: None,
@@ -107,6 +114,27 @@ impl Bench {
     /// Returns whether the user has asked it to stop.
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Begins to observe the slices of some paths; `pinned` where all of them are.
+    pub(crate) fn observe(&mut self, pinned: bool) {
+        let scope = Scope {
+            client: self.cpus.client,
+            server: self.cpus.server.filter(|_| self.ends.same_host),
+            peer: self.ends.peer_process(),
+        };
+        let mut observer = Observer::new(scope);
+        observer.open(if pinned { &[] } else { &self.allowed });
+        self.starts.resize(SAMPLES_MAX, 0); // Touched now, as the samples are.
+        self.observer = Some(observer);
+    }
+
+    /// Ends observing. Returns the observer, which knows what it has seen.
+    pub(crate) fn observed(&mut self) -> Option<Observer> {
+        self.starts = Vec::new();
+        let mut observer = self.observer.take()?;
+        observer.close();
+        Some(observer)
     }
 
     /// Starts a control plane on this end, if none runs.
@@ -163,12 +191,12 @@ impl Bench {
         if self.ends.wire.is_some() && !is_datagram { IMPAIRED_LOOK_UP } else { LOOK_UP }
     }
 
-    fn control(&mut self) -> &mut Control {
+    pub(crate) fn control(&mut self) -> &mut Control {
         &mut self.ends.control
     }
 
     /// Pins the calling thread, or releases it to the scheduler.
-    fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
+    pub(crate) fn place_thread(&self, pinned: bool) -> Result<(), Problem> {
         if pinned { cpu::restrict(&[self.cpus.client]) } else { cpu::restrict(&self.allowed) }
     }
 

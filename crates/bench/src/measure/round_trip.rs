@@ -4,6 +4,7 @@ use super::conversation::Conversation;
 use super::packets::{PacketMeter, Packets};
 use super::{Bench, Meter, SAMPLES_MAX, floor};
 use crate::bypass::{Load, StackLink, connect_past_kernel, engine};
+use crate::causes::SliceTail;
 use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::frames::{End, Flow, FramesLink, OwnPort};
 use crate::link::{DatagramLink, Link, StreamLink};
@@ -104,6 +105,8 @@ pub(crate) struct Trips {
     pub congestion: Option<String>,
     /// A note on the frame path, for the report.
     pub note: Option<String>,
+    /// What the host did in the slowest samples of an observed slice.
+    pub(crate) tail: Option<SliceTail>,
 }
 
 /// The measured loop of one connection.
@@ -123,15 +126,16 @@ impl<'a> Exchange<'a> {
         samples: &mut Vec<u64>,
     ) -> Result<(Trips, Conversation<'a>), Problem> {
         let mut talk = Conversation::new(link, self.clock, size, is_datagram, false);
-        let trips = self.run(&mut talk, samples, || false)?;
+        let trips = self.run(&mut talk, samples, |_| {}, || false)?;
         Ok((trips, talk))
     }
 
-    /// Settles, then fills `samples`.
+    /// Settles, then fills `samples`; `begun` gets the clock's reading at the beginning of each.
     fn run(
         &self,
         talk: &mut Conversation<'_>,
         samples: &mut Vec<u64>,
+        mut begun: impl FnMut(u64),
         is_stopped: impl Fn() -> bool,
     ) -> Result<Trips, Problem> {
         let mut trips = Trips::default();
@@ -149,7 +153,10 @@ impl<'a> Exchange<'a> {
         let end = self.clock.stop() + self.clock.ticks(self.duration);
         while samples.len() < SAMPLES_MAX && self.clock.stop() < end {
             match talk.round_trip()? {
-                Some(ticks) => samples.push(ticks),
+                Some(ticks) => {
+                    samples.push(ticks);
+                    begun(talk.begun());
+                }
                 None => trips.lost += 1,
             }
         }
@@ -182,13 +189,16 @@ impl Bench {
         let spins = target.path.waiting == Waiting::Spin;
         let clock = self.clock.clone();
         let mut talk = Conversation::new(link, &clock, target.size, target.transport.is_datagram(), spins);
+        self.begin_observed(target);
         let measured = self.exchange(&mut talk, settling_time(target.path.waiting), duration);
+        let tail = self.end_observed();
         let noise = meter.stop();
         let done = self.say_farewell(talk, target.transport.is_datagram());
         let (mut trips, done) = (measured?, done?);
         trips.slice = self.take_slice();
         trips.napi = done.napi;
         trips.note = note;
+        trips.tail = tail;
         trips.cpu.peer = done.cpu;
         trips.packets = packets.map(PacketMeter::stop).transpose()?;
         trips.noise = Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise };
@@ -287,7 +297,7 @@ impl Bench {
         Ok((Box::new(link), note))
     }
 
-    fn ask_echo(&mut self, target: Target, port: u16) -> Result<Ready, Problem> {
+    pub(crate) fn ask_echo(&mut self, target: Target, port: u16) -> Result<Ready, Problem> {
         let request = Request::Echo(Echo {
             transport: target.transport,
             path: target.path.at_peer().into(),
@@ -351,7 +361,23 @@ impl Bench {
         duration: Duration,
     ) -> Result<Trips, Problem> {
         let exchange = Exchange { clock: &self.clock, settle, duration };
-        exchange.run(talk, &mut self.samples, || self.stop.load(Ordering::Relaxed))
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        if self.observer.is_none() {
+            return exchange.run(talk, &mut self.samples, |_| {}, is_stopped);
+        }
+        self.starts.clear();
+        exchange.run(talk, &mut self.samples, |begun| self.starts.push(begun), is_stopped)
+    }
+
+    fn begin_observed(&mut self, target: Target) {
+        if let Some(observer) = &mut self.observer {
+            observer.begin(&self.clock, target.path.pinned);
+        }
+    }
+
+    fn end_observed(&mut self) -> Option<SliceTail> {
+        let observer = self.observer.as_mut()?;
+        Some(observer.end(&self.clock, &self.starts, &self.samples))
     }
 
     /// Ends the slice and receives the peer's counts.

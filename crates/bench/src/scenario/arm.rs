@@ -1,8 +1,10 @@
 //! An arm: a path over a transport at a message size, with the results of its slices.
 
 use super::record::{Direction, Key, Record};
+use crate::causes::Tail;
 use crate::measure::{Packets, Target, Trips, Work};
 use crate::path::Path;
+use crate::stages::Found;
 use crate::transport::Transport;
 use sidestep_report::schema::{Row, Unavailable};
 use sidestep_socket::stream::Waiting;
@@ -33,6 +35,10 @@ pub(crate) struct Arm {
     frames: Option<String>,
     packets: Packets,
     congestion: Option<String>,
+    /// Its observed slices.
+    pub(super) tail: Tail,
+    /// Its stamped slices.
+    pub(super) stages: Found,
 }
 
 impl Arm {
@@ -54,6 +60,8 @@ impl Arm {
             frames: None,
             packets: Packets::default(),
             congestion: None,
+            tail: Tail::default(),
+            stages: Found::default(),
         }
     }
 

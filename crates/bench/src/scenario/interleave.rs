@@ -8,8 +8,12 @@ use super::irq::IrqPins;
 use super::ratio::{self, Baseline};
 use super::record::Direction;
 use super::{Findings, Progress, Switch};
+use crate::causes::Observer;
 use crate::measure::{Bench, settling_time};
+use crate::stages::{Stamper, Stamping};
+use sidestep_report::schema::Row;
 use sidestep_sys::Problem;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Length of one slice. Long enough for hundreds of blocking round trips, short enough for tens of rounds.
@@ -55,20 +59,39 @@ impl Pace {
 
 /// Measures arms in turn.
 pub(crate) struct Interleave<'a> {
-    bench: &'a mut Bench,
+    pub(super) bench: &'a mut Bench,
     progress: &'a mut dyn Progress,
     irqs: Option<IrqPins>,
     switches: &'a mut [Switch],
     /// CPU of the measuring end, where no rung wants another.
     client_cpu: u32,
     baseline: Baseline,
+    /// Set if the host is to be observed in rounds of their own.
+    observes: bool,
+    /// What was observed.
+    pub(super) observer: Option<Observer>,
+    /// How messages are to be stamped, in rounds of their own.
+    stamping: Option<Stamping>,
+    /// What stamped them.
+    pub(super) stamper: Option<Stamper>,
 }
 
 impl<'a> Interleave<'a> {
     /// With the interface's interrupts, where a rung moves them.
     pub(crate) fn new(bench: &'a mut Bench, progress: &'a mut dyn Progress, irqs: Option<IrqPins>) -> Self {
         let client_cpu = bench.cpus.client;
-        Self { bench, progress, irqs, switches: &mut [], client_cpu, baseline: Baseline::Steady }
+        Self {
+            bench,
+            progress,
+            irqs,
+            switches: &mut [],
+            client_cpu,
+            baseline: Baseline::Steady,
+            observes: false,
+            observer: None,
+            stamping: None,
+            stamper: None,
+        }
     }
 
     /// With changes of the host that rungs name by their place in this list.
@@ -85,19 +108,35 @@ impl<'a> Interleave<'a> {
         self
     }
 
+    /// With as many rounds more in which the host is observed, if `observes`.
+    #[must_use]
+    pub(crate) fn observing(mut self, observes: bool) -> Self {
+        self.observes = observes;
+        self
+    }
+
+    /// With as many rounds more in which messages are stamped, if they are.
+    #[must_use]
+    pub(crate) fn stamping(mut self, stamping: Option<Stamping>) -> Self {
+        self.stamping = stamping;
+        self
+    }
+
     /// Measures `arms` and gives their rows.
     pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
         let runnable = arms.iter().filter(|arm| arm.is_possible());
-        let expected_ms = self.bench.budget.expected_ms(runnable.map(|arm| pace.expected_ms(arm)).sum());
+        let expected_ms: u64 = runnable.map(|arm| pace.expected_ms(arm)).sum();
+        let expected_ms = expected_ms * (1 + u64::from(self.observes) + u64::from(self.stamping.is_some()));
+        let expected_ms = self.bench.budget.expected_ms(expected_ms);
         self.progress.begin(arms.first().map_or("", |arm| arm.record.key.scenario), expected_ms);
-        let problem = self.warm_up(&mut arms, pace).and_then(|()| self.rounds(&mut arms, pace)).err();
+        let problem = self.warm_up(&mut arms, pace).and_then(|()| self.all_rounds(&mut arms, pace)).err();
         self.progress.end();
         self.bench.cpus.client = self.client_cpu;
         if problem.is_none() {
             arms.iter_mut().for_each(|arm| arm.record.refuse_if_empty());
         }
         Findings {
-            rows: arms.iter().filter_map(Arm::row).collect(),
+            rows: arms.iter().filter_map(|arm| self.row(arm)).collect(),
             ratios: ratio::of_arms(&arms, self.baseline),
             unavailable: arms.iter().filter_map(Arm::unavailable).collect(),
             problem,
@@ -133,9 +172,30 @@ impl<'a> Interleave<'a> {
         })
     }
 
-    fn rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
+    fn row(&self, arm: &Arm) -> Option<Row> {
+        Some(arm.divide(arm.explain(arm.row()?, self.observer.as_ref()), self.stamper.as_ref()))
+    }
+
+    /// The rounds that count; where others are asked for, half of them before those and half afterwards.
+    fn all_rounds(&mut self, arms: &mut [Arm], pace: Pace) -> Result<(), Problem> {
+        if !self.observes && self.stamping.is_none() {
+            return self.rounds(arms, pace, 0..pace.rounds);
+        }
+        let before = pace.rounds / 2;
+        self.rounds(arms, pace, 0..before)?;
+        if self.observes {
+            self.observe(arms, pace)?;
+        }
+        if let Some(stamping) = self.stamping {
+            self.stamp(arms, pace, stamping)?;
+        }
+        self.rounds(arms, pace, before..pace.rounds)
+    }
+
+    /// Some of the rounds of a run. The forward passes of the first one came with the warm-up.
+    fn rounds(&mut self, arms: &mut [Arm], pace: Pace, numbers: Range<u32>) -> Result<(), Problem> {
         let mut round = Duration::ZERO;
-        for number in 0..pace.rounds {
+        for number in numbers {
             if number > 1 && !self.bench.budget.has_room_for(round) {
                 break;
             }
@@ -177,7 +237,7 @@ impl<'a> Interleave<'a> {
     }
 
     /// Puts CPU, interrupts and settings where the arm's rung wants them, or where they belong.
-    fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
+    pub(super) fn prepare(&mut self, rung: Option<&Rung>) -> Result<(), Problem> {
         for (place, switch) in self.switches.iter_mut().enumerate() {
             switch.turn(rung.is_some_and(|rung| rung.switches.contains(&place)))?;
         }
@@ -192,12 +252,12 @@ impl<'a> Interleave<'a> {
 
     /// Returns whether the run goes on without an arm that failed in mid-run. A peer that dies closes what it measured with
     /// before, or after, its control connection.
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         std::thread::sleep(DEATH_SHOWS);
         self.is_alive()
     }
 
-    fn check_stop(&self) -> Result<(), Problem> {
+    pub(super) fn check_stop(&self) -> Result<(), Problem> {
         if self.bench.is_stopped() { Err(interrupted()) } else { Ok(()) }
     }
 
@@ -206,7 +266,7 @@ impl<'a> Interleave<'a> {
         !self.bench.is_stopped() && !self.bench.ends().control.is_closed()
     }
 
-    fn advance(&mut self, label: &str, begin: Instant) {
+    pub(super) fn advance(&mut self, label: &str, begin: Instant) {
         self.progress.advance(label, begin.elapsed().as_millis() as u64);
     }
 }

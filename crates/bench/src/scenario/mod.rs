@@ -6,10 +6,12 @@ mod climb;
 pub(crate) mod interleave;
 mod irq;
 mod ladder;
+mod observe;
 mod open_loop;
 mod rates;
 mod ratio;
 pub(crate) mod record;
+mod stamp;
 mod switch;
 
 pub use crate::measure::Arrival;

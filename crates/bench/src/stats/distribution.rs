@@ -99,6 +99,12 @@ impl Accumulator {
         ratio(pairs.iter().map(|pair| pair.0).collect(), pairs.iter().map(|pair| pair.1).collect(), statistic)
     }
 
+    /// The ratio of a statistic to the same of another that was measured at other times.
+    pub(crate) fn ratio_apart(&self, other: &Self, statistic: Statistic) -> Option<Estimate> {
+        let located = |slices: Vec<&Slice>| Located::of(&Mixture::of(slices)?, statistic);
+        located(self.slices().collect())?.over_apart(&located(other.slices().collect())?)
+    }
+
     /// The ratio of its forward passes to its backward passes.
     pub(crate) fn control(&self, statistic: Statistic) -> Option<Estimate> {
         let rounds = || self.passes.chunks_exact(2).filter_map(|round| round[0].as_ref().zip(round[1].as_ref()));

@@ -110,9 +110,17 @@ impl Located {
 
     /// The ratio to what was measured in the same passes, slice by slice; none without intervals.
     pub(crate) fn over(&self, other: &Self) -> Option<Estimate> {
+        self.ratio(other, self.common(other)?)
+    }
+
+    /// The ratio to what was measured at other times.
+    pub(crate) fn over_apart(&self, other: &Self) -> Option<Estimate> {
+        self.ratio(other, 0.0)
+    }
+
+    fn ratio(&self, other: &Self, common: f64) -> Option<Estimate> {
         let ends = |of: &Self| of.ci95.map(|ends| ends.map(|end| (end / of.value).ln()));
         let ([low, high], [low_other, high_other]) = (ends(self)?, ends(other)?);
-        let common = self.common(other)?;
         let combined = |one: f64, two: f64| (one * one + two * two - 2.0 * common * one * two).max(0.0).sqrt();
         let value = self.value / other.value;
         let below = combined(low.abs(), high_other.abs());

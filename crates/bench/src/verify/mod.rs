@@ -217,10 +217,10 @@ fn add(total: &mut Hiccups, more: &Hiccups) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::service_time::ServiceTime;
     use crate::place::PeerProgram;
     use crate::run::Where;
     use crate::scenario::{Change, Silent};
+    use crate::service_time::ServiceTime;
     use sidestep_sys::clock::Choice;
     use sidestep_sys::cpu;
     use std::sync::Arc;

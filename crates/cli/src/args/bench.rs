@@ -187,6 +187,16 @@ pub(crate) struct Rr {
     /// Move the interface's interrupts to the measuring CPU for the ladder, and back afterwards
     #[arg(long, requires = "ladder")]
     pub(crate) pin_irq: bool,
+    /// Tell what the host did during the slowest samples: as many slices more, in which interrupts, softirqs, tasks and migrations
+    /// are recorded (as root; else only counters)
+    #[arg(long, conflicts_with = "ladder")]
+    pub(crate) causes: bool,
+    /// Tell the stages of a round trip over UDP, by timestamps of the kernel, in as many slices more
+    #[arg(long, conflicts_with = "ladder")]
+    pub(crate) timestamps: bool,
+    /// Switch hardware timestamps of the interface on for the run, and back afterwards (root; ptp4l would notice)
+    #[arg(long, requires = "timestamps")]
+    pub(crate) hardware_timestamps: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]
@@ -207,6 +217,10 @@ pub(crate) struct Sizes {
     /// Time for each path at each size
     #[arg(long, default_value = "1s", value_name = "TIME", value_parser = duration)]
     pub(crate) duration: Duration,
+    /// Tell what the host did during the slowest samples: as many slices more, in which interrupts, softirqs, tasks and migrations
+    /// are recorded (as root; else only counters)
+    #[arg(long)]
+    pub(crate) causes: bool,
     #[command(flatten)]
     pub(crate) place: Place,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 use super::measured::{consent, measure, stream, streams};
 use super::{bench_fix, bench_ring};
-use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, Unmodified};
+use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, StreamKind, Unmodified};
 use crate::output::Outputs;
 use crate::values::PathList;
 use crate::{exit, signal};
@@ -11,6 +11,7 @@ use sidestep_bench::peer::serve::{self, serve};
 use sidestep_bench::peer::{self, Allowed, Control, Keeper, Origin};
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario::{self, Arrival, OpenLoops};
+use sidestep_bench::stages::Stamping;
 use sidestep_bench::transport::Transport;
 use sidestep_bench::unmodified;
 use sidestep_sys::cpu;
@@ -43,6 +44,13 @@ fn unknown(why: String) -> Problem {
 }
 
 fn rr(args: Rr) -> Result<u8, Problem> {
+    if args.timestamps && !args.transport.contains(&StreamKind::Udp) {
+        return Err(Problem::usage("cannot take timestamps", "they are of datagrams").next("add --transport udp"));
+    }
+    let stamping = args.timestamps.then_some(match args.hardware_timestamps {
+        true => Stamping::SwitchHardware,
+        false => Stamping::AsItIs,
+    });
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
     let scenarios = if args.ladder {
@@ -66,7 +74,15 @@ fn rr(args: Rr) -> Result<u8, Problem> {
             }
             None => {
                 let PathList(paths) = chosen("all")?;
-                vec![Scenario::RoundTrips(RoundTrips { transports, paths, sizes, duration, half: false })]
+                vec![Scenario::RoundTrips(RoundTrips {
+                    transports,
+                    paths,
+                    sizes,
+                    duration,
+                    half: false,
+                    causes: args.causes,
+                    stamping,
+                })]
             }
         }
     };
@@ -76,21 +92,38 @@ fn rr(args: Rr) -> Result<u8, Problem> {
 fn sizes(args: Sizes) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
-    let trips = RoundTrips { transports, paths: args.paths.0, sizes: args.sizes, duration: args.duration, half: true };
+    let (paths, sizes, duration) = (args.paths.0, args.sizes, args.duration);
+    let trips = RoundTrips { transports, paths, sizes, duration, half: true, causes: args.causes, stamping: None };
     measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
 }
 
 fn bulk(args: Bulk) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let streams = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    let streams = RoundTrips {
+        transports: vec![Transport::Tcp],
+        paths,
+        sizes,
+        duration,
+        half: false,
+        causes: false,
+        stamping: None,
+    };
     measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let calls = RoundTrips { transports: vec![Transport::Tcp], paths, sizes, duration, half: false };
+    let calls = RoundTrips {
+        transports: vec![Transport::Tcp],
+        paths,
+        sizes,
+        duration,
+        half: false,
+        causes: false,
+        stamping: None,
+    };
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 

@@ -40,6 +40,8 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         sizes: vec![64],
         duration: Duration::from_millis(duration),
         half: false,
+        causes: false,
+        stamping: None,
     };
     let sizes = RoundTrips {
         transports: vec![Transport::Tcp, Transport::Udp],
@@ -47,6 +49,8 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         sizes: SIZES.into(),
         duration: Duration::from_millis(400),
         half: true,
+        causes: false,
+        stamping: None,
     };
     let rates = Rates {
         transports: vec![Transport::Udp, Transport::Multicast],

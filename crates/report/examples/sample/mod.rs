@@ -4,8 +4,8 @@ use super::{histogram, schema};
 use hdrhistogram::Histogram;
 use schema::Yardstick;
 use schema::{
-    Block, Ci95, Distribution, Document, Effective, Hiccups, Host, HostNoise, Mode, Noise, PathInfo, RateDetail, Ratio,
-    Row, SCHEMA, Setup, Tool, Unavailable, Warmup,
+    Block, Cause, Causes, Ci95, Distribution, Document, Effective, Hiccups, Host, HostNoise, Mode, Noise,
+    ObserverEffect, Outlier, OutlierEvent, PathInfo, RateDetail, Ratio, Row, SCHEMA, Setup, Tool, Unavailable, Warmup,
 };
 
 /// Name, median of a TCP round trip in nanoseconds, how it waits, description.
@@ -135,9 +135,81 @@ fn round_trips() -> Vec<Row> {
     }
     let mode = |slices: u64, p50, one_cpu| Mode { slices, share: slices as f64 / 8.0, p50, one_cpu: Some(one_cpu) };
     rows[0].modes = vec![mode(3, 9_120.0, 1.0), mode(5, 76_100.0, 0.0)];
+    rows[4].causes = Some(Box::new(causes()));
     rows[5].warmup.steady = false;
     rows[5].notes.push("the median was still falling when the warm-up ended".into());
     rows
+}
+
+fn causes() -> Causes {
+    let cause = |what: &str, class: &str, samples, explains, mean_ns, share, usual| Cause {
+        what: what.into(),
+        class: class.into(),
+        samples,
+        explains,
+        mean_ns,
+        share,
+        usual: Some(usual),
+    };
+    let event =
+        |what: &str, class: &str, from_ns, ns| OutlierEvent { what: what.into(), class: class.into(), from_ns, ns };
+    let outlier = |i: u32, cause: &str, class: &str, events: Vec<OutlierEvent>| Outlier {
+        at_ms: f64::from(i * 79 % 40) * 100.0,
+        ns: 900_000.0 / f64::from(i + 1) + 42_000.0,
+        cause: cause.into(),
+        class: class.into(),
+        events,
+    };
+    let mut outliers = vec![
+        outlier(0, "kworker/1:2", "task", vec![event("kworker/1:2", "task", 9_000.0, 880_000.0)]),
+        outlier(1, "local timer", "interrupt", {
+            let softirq = event("TIMER", "softirq", 330_000.0, 60_000.0);
+            vec![
+                event("local timer", "interrupt", 20_000.0, 300_000.0),
+                softirq,
+                event("page fault", "event", 400_000.0, 0.0),
+            ]
+        }),
+    ];
+    outliers.extend((2..60).map(|i| match i % 3 {
+        0 => outlier(i, "unknown", "unknown", Vec::new()),
+        _ => outlier(i, "local timer", "interrupt", Vec::new()),
+    }));
+    Causes {
+        source: "tracepoints".into(),
+        n: 398_112,
+        p50: 5_702.0,
+        p99_9: Some(41_900.0),
+        max: 942_000.0,
+        slowest: 398,
+        from_ns: 42_000.0,
+        uncovered: 2,
+        events: 1_204_331,
+        lost: 4_100,
+        clock_error_ns: 31.0,
+        observer: Some(ObserverEffect { p50_ratio: 1.021, ci95: [1.004, 1.043] }),
+        causes: vec![
+            cause("local timer", "interrupt", 290, 201, Some(31_000.0), Some(0.44), 0.031),
+            cause("kworker/1:2", "task", 12, 11, Some(402_000.0), Some(0.21), 0.0),
+            cause("NET_RX", "softirq", 396, 0, Some(2_900.0), Some(0.01), 1.0),
+            cause("page fault", "event", 3, 0, None, None, 0.0),
+            cause("steal time, counted in steps of 10 ms", "counter", 40, 0, None, None, 0.05),
+            Cause {
+                usual: None,
+                ..cause(
+                    "no event of the kernel explains half of it",
+                    "unknown",
+                    101,
+                    0,
+                    Some(38_000.0),
+                    Some(0.33),
+                    0.0,
+                )
+            },
+        ],
+        outliers,
+        missing: vec!["SMIs are not counted: the hypervisor refuses MSR 0x34".into()],
+    }
 }
 
 fn ladder() -> Vec<Row> {

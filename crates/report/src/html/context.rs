@@ -150,8 +150,8 @@ pub(super) fn data(document: &Document) -> String {
         true => (whole, "This page holds its own data: the JSON block <code>result</code> in its source."),
         false => (
             block(&without_histograms(document)),
-            "The JSON block <code>result</code> in the source of this page holds its data, without histograms and \
-             slices, which would make it too large; the result file has them.",
+            "The JSON block <code>result</code> in the source of this page holds its data, without histograms, \
+             slices and single outliers, which would make it too large; the result file has them.",
         ),
     };
     format!("<footer>\n<p>{note}</p>\n</footer>\n<script type=\"application/json\" id=\"result\">\n{block}</script>\n")
@@ -167,6 +167,12 @@ fn without_histograms(document: &Document) -> Document {
     for row in &mut document.results {
         row.blocks.clear();
         row.distribution.histogram.clear();
+        if let Some(causes) = &mut row.causes {
+            causes.outliers.clear();
+        }
+        for stage in row.stages.iter_mut().flat_map(|stages| &mut stages.stages) {
+            stage.distribution.histogram.clear();
+        }
         if let Some(rate) = &mut row.rate {
             rate.from_actual_send.histogram.clear();
             rate.send_lateness.histogram.clear();

@@ -45,7 +45,6 @@ pub(super) fn figure(title: &str, text: &str, legend: &str, draw: impl Fn(Shape)
 
 /// The legend stands in the page, not in the drawing: there it can wrap and never covers a curve.
 pub(super) fn legend<'a>(names: impl IntoIterator<Item = &'a str>, palette: &Palette) -> String {
-    let item = |name: &str| format!("<li>{}{}</li>\n", swatch(&palette.class(name)), escape(name));
     let mut seen = Vec::new();
     let names = names.into_iter().filter(|name| {
         !seen.contains(name) && {
@@ -53,7 +52,13 @@ pub(super) fn legend<'a>(names: impl IntoIterator<Item = &'a str>, palette: &Pal
             true
         }
     });
-    format!("<ul class=\"legend\">\n{}</ul>\n", names.map(item).collect::<String>())
+    legend_of(names.map(|name| (palette.class(name), name)))
+}
+
+/// A legend of classes with their names.
+pub(super) fn legend_of<'a>(entries: impl IntoIterator<Item = (String, &'a str)>) -> String {
+    let item = |(class, name): (String, &str)| format!("<li>{}{}</li>\n", swatch(&class), escape(name));
+    format!("<ul class=\"legend\">\n{}</ul>\n", entries.into_iter().map(item).collect::<String>())
 }
 
 /// A short piece of a path's curve.

@@ -1,5 +1,6 @@
 //! The result as one self-contained page: no request, no script; for light and dark, phone, screen and paper.
 
+mod causes;
 mod context;
 mod element;
 mod head;
@@ -44,6 +45,8 @@ fn body(document: &Document, palette: &Palette) -> String {
     if !sections.iter().any(|section| section.ladder) {
         body += &context::missing_rungs(document, palette);
     }
+    body += &causes::stages(document, palette);
+    body += &causes::tail(document, palette);
     body += &context::published(document, palette);
     body += &measured::streaming(document, palette);
     body += &measured::by_size(document, palette);
@@ -122,6 +125,8 @@ mod tests {
             "less what both had in common",
             "sidestep demo",
             "p99.99 needs 1000000 samples",
+            "The tail, and its causes",
+            "The worst of them",
         ] {
             assert!(html.contains(part), "missing: {part}");
         }

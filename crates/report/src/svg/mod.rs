@@ -7,6 +7,7 @@
 pub(crate) mod axis;
 pub(crate) mod bars;
 pub(crate) mod canvas;
+pub(crate) mod causes;
 pub(crate) mod cdf;
 pub(crate) mod histogram;
 pub(crate) mod palette;

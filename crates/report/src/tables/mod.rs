@@ -1,5 +1,6 @@
 //! Tables, independent of text or HTML: one definition of each column for both.
 
+pub(crate) mod causes;
 mod cpu;
 pub(crate) mod cycles;
 pub(crate) mod hiccups;
@@ -10,6 +11,7 @@ pub(crate) mod published;
 pub(crate) mod rates;
 pub(crate) mod ratios;
 pub(crate) mod sizes;
+pub(crate) mod stages;
 pub(crate) mod steps;
 pub(crate) mod streams;
 pub(crate) mod unavailable;

@@ -5,7 +5,9 @@ mod layout;
 pub use layout::clean;
 
 use crate::schema::{Document, Host};
-use crate::tables::{cycles, latency, open_loop, published, rates, ratios, sizes, steps, streams, unavailable};
+use crate::tables::{
+    causes, cycles, latency, open_loop, published, rates, ratios, sizes, stages, steps, streams, unavailable,
+};
 use crate::view::{self, facts, summary};
 use layout::Page;
 
@@ -31,6 +33,7 @@ pub fn render(document: &Document, style: Style) -> String {
         page.warning("PARTIAL: the run was interrupted; the rows hold the measurements until then.");
     }
     measured(document, &mut page);
+    tail(document, &mut page);
     compared(document, &mut page);
     others(document, &mut page);
     tried(document, &mut page);
@@ -63,6 +66,17 @@ fn measured(document: &Document, page: &mut Page) {
                 _ => rates::table(&rows),
             });
         }
+    }
+}
+
+fn tail(document: &Document, page: &mut Page) {
+    if let Some(table) = stages::table(document) {
+        page.title(stages::TITLE);
+        page.table(&table);
+    }
+    if let Some(table) = causes::table(document, causes::FEW) {
+        page.title(causes::TITLE);
+        page.table(&table);
     }
 }
 
@@ -156,6 +170,7 @@ mod tests {
             "loss %",
             "n/a",
             "has no interrupt to pin",
+            "The tail, and its causes",
             "virtual machine (firecracker)",
             "sidestep demo",
         ] {

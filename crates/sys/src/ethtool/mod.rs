@@ -10,6 +10,7 @@ mod request;
 mod rss;
 mod rule;
 mod rules;
+mod timestamps;
 
 pub use channels::{Channels, channels, receive_queues};
 pub use queue_moderation::{Moderation, queue_moderation};
@@ -17,6 +18,7 @@ pub(crate) use request::{any_socket, request_for};
 pub use rss::{FlowKind, HashFunction, Rss, fields, rss};
 pub use rule::{FlowRule, Match};
 pub use rules::list as flow_rules;
+pub(crate) use timestamps::{Timestamps, timestamps};
 
 /// The bits of [`fields`], RXH_* of linux/ethtool.h.
 pub mod field {
