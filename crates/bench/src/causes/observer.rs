@@ -261,7 +261,12 @@ mod tests {
             assert!(observer.missing.iter().any(|reason| reason.contains("events are not recorded")));
             return eprintln!("skipped: tracepoints cannot be recorded here: {:?}", observer.missing);
         }
-        assert!(tail.events > 0 && tail.slowest.iter().all(|slow| slow.is_covered && !slow.times.is_empty()));
+        assert!(tail.events > 0, "{tail:?}");
+        if tail.lost > 0 {
+            // A busy machine fills the rings: what they did not cover is not explained, and that is said.
+            return eprintln!("skipped: {} events were lost", tail.lost);
+        }
+        assert!(tail.slowest.iter().all(|slow| slow.is_covered && !slow.times.is_empty()), "{tail:?}");
         let met = |what: &str| {
             tail.slowest.iter().flat_map(|slow| &slow.times).any(|(id, _)| observer.names.what(*id) == what)
         };
