@@ -51,7 +51,7 @@ impl Budget {
 }
 
 /// The shortest slice that a budget makes.
-const SLICE_MIN: Duration = Duration::from_millis(20);
+pub(super) const SLICE_MIN: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
 mod tests {

@@ -4,6 +4,7 @@
 //! difference is the noise of this host.
 
 use super::arm::{Arm, Rung};
+use super::budget::{Budget, SLICE_MIN};
 use super::irq::IrqPins;
 use super::ratio::{self, Baseline};
 use super::record::Direction;
@@ -47,6 +48,13 @@ impl Pace {
     /// The same for streams over an impaired wire: as few and as long slices as an interval needs, as each begins with slow start.
     pub(crate) fn of_few(per_arm: Duration) -> Self {
         Self { rounds: ROUNDS_MIN, slice: (per_arm / (2 * ROUNDS_MIN)).max(Duration::from_millis(1)) }
+    }
+
+    /// The same time in shorter slices where a run has to end at a time: an interval and a control need rounds more than long slices.
+    fn within(self, budget: Budget) -> Self {
+        let slice = self.slice.min(SLICE_MIN);
+        let rounds = self.rounds.saturating_mul((self.slice.as_millis() / slice.as_millis().max(1)) as u32);
+        if budget.left().is_some() && slice > Duration::ZERO { Self { rounds, slice } } else { self }
     }
 
     /// Returns the expected time of `arm`, warm-up included.
@@ -124,6 +132,7 @@ impl<'a> Interleave<'a> {
 
     /// Measures `arms` and gives their rows.
     pub(crate) fn run(&mut self, mut arms: Vec<Arm>, pace: Pace) -> Findings {
+        let pace = pace.within(self.bench.budget);
         let runnable = arms.iter().filter(|arm| arm.is_possible());
         let expected_ms: u64 = runnable.map(|arm| pace.expected_ms(arm)).sum();
         let expected_ms = expected_ms * (1 + u64::from(self.observes) + u64::from(self.stamping.is_some()));
@@ -289,5 +298,11 @@ mod tests {
         assert_eq!((short.rounds, short.slice), (ROUNDS_MIN, Duration::from_millis(10)));
         let none = Pace::of(Duration::ZERO);
         assert_eq!((none.rounds, none.slice), (ROUNDS_MIN, Duration::from_millis(1)));
+        let now = Instant::now();
+        let limited = Budget::share(now, Some(now + Duration::from_secs(9)), &[Duration::from_secs(1)]);
+        let within = long.within(limited);
+        assert_eq!((within.rounds, within.slice), (40, SLICE_MIN));
+        assert_eq!(none.within(limited).slice, none.slice);
+        assert_eq!(long.within(Budget::default()).rounds, long.rounds);
     }
 }
