@@ -38,8 +38,10 @@ pub(crate) fn check_row(row: &Value) {
     let percentiles = ["p50", "p90", "p99", "p99_9", "p99_99"].map(|key| row[key].as_f64());
     let needed = [200.0, 1e3, 1e4, 1e5, 1e6];
     for (percentile, needed) in percentiles.iter().zip(needed) {
-        assert!(!is_whole || percentile.is_some() == (number(row, "n") >= needed), "{row}");
+        assert!(percentile.is_none() || number(row, "n") >= needed, "{row}");
     }
+    // A slice that was held up has few samples, and a percentile that lies in it is not said.
+    assert!(!is_whole || !has_many(row) || number(row, "n") < 1e3 || percentiles[0].is_some(), "{row}");
     assert!(percentiles.iter().flatten().is_sorted(), "{row}");
     assert!(row["histogram"].as_str().is_some_and(|text| !text.is_empty()));
     assert!(row["noise"]["interrupts"].is_number() && row["warmup"]["messages"].is_number());

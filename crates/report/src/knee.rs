@@ -1,9 +1,9 @@
 //! The knee of a curve of response time against load: the highest load that a path carries, by a stated rule.
 //!
 //! From the lowest offered rate upwards, the knee is the last one before the first that breaks the rule: at least
-//! [`ACHIEVED_MIN`] of what was offered was answered per second, less than [`LOST_MAX`] was lost, and the tail of the response
+//! [`ACHIEVED_MIN`] of what was due per second was answered per second, less than [`LOST_MAX`] was lost, and the tail of the response
 //! time is at most [`TAIL_TIMES`] that at the lowest rate. The tail is p99; where one of the two has too few samples for it, p90, and
-//! then p50.
+//! then p50; where both have none of them, it is not judged.
 
 use crate::schema::Row;
 
@@ -17,12 +17,12 @@ pub const TAIL_TIMES: f64 = 10.0;
 /// Why a rate is beyond the knee.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
-    /// Less was answered than [`ACHIEVED_MIN`] of what was offered.
+    /// Less was answered than [`ACHIEVED_MIN`] of what was due.
     Achieved,
     /// As much was lost as [`LOST_MAX`], or more.
     Lost,
-    /// The tail is longer than [`TAIL_TIMES`] that at the lowest rate, or lies among what was lost.
-    Tail,
+    /// This percentile is longer than [`TAIL_TIMES`] that at the lowest rate.
+    Tail(&'static str),
 }
 
 /// The knee of a curve.
@@ -55,14 +55,15 @@ pub fn knee(rows: &[&Row]) -> Option<Knee> {
 
 /// Returns what of the rule a row breaks, if `lowest` is that of the lowest rate.
 pub fn broken(row: &Row, lowest: &Row) -> Option<Broken> {
-    let (offered, achieved) = (row.rate_offered.unwrap_or(0.0), row.rate_achieved.unwrap_or(0.0));
+    let due = row.rate.as_ref().map(|rate| rate.rate_due).filter(|due| *due > 0.0);
+    let (due, achieved) = (due.or(row.rate_offered).unwrap_or(0.0), row.rate_achieved.unwrap_or(0.0));
     if lost_share(row) >= LOST_MAX {
         return Some(Broken::Lost);
     }
-    if achieved < ACHIEVED_MIN * offered {
+    if achieved < ACHIEVED_MIN * due {
         return Some(Broken::Achieved);
     }
-    tail_times(row, lowest).filter(|times| *times > TAIL_TIMES).map(|_| Broken::Tail)
+    tail_times(row, lowest).filter(|(_, times)| *times > TAIL_TIMES).map(|(name, _)| Broken::Tail(name))
 }
 
 /// The share of the messages that were due and were not answered, 0..1.
@@ -73,10 +74,10 @@ pub fn lost_share(row: &Row) -> f64 {
 }
 
 /// The tail of a row against that of another, by the highest percentile that both have.
-fn tail_times(row: &Row, lowest: &Row) -> Option<f64> {
+fn tail_times(row: &Row, lowest: &Row) -> Option<(&'static str, f64)> {
     let (one, two) = (&row.distribution, &lowest.distribution);
-    let pairs = [(one.p99, two.p99), (one.p90, two.p90), (one.p50, two.p50)];
-    pairs.into_iter().find_map(|(one, two)| Some(one? / two.filter(|two| *two > 0.0)?))
+    let pairs = [("p99", one.p99, two.p99), ("p90", one.p90, two.p90), ("p50", one.p50, two.p50)];
+    pairs.into_iter().find_map(|(name, one, two)| Some((name, one? / two.filter(|two| *two > 0.0)?)))
 }
 
 #[cfg(test)]
@@ -98,11 +99,22 @@ mod tests {
     fn the_knee_is_the_last_rate_before_the_rule_is_broken() {
         let low = row(1e3, 1e3, 0, Some(20.0));
         let tail = row(4e3, 4e3, 0, Some(201.0));
-        assert_eq!(of(&[low.clone(), row(2e3, 1.99e3, 9, Some(200.0)), tail]), Some(Knee::At(2e3, Broken::Tail)));
+        assert_eq!(
+            of(&[low.clone(), row(2e3, 1.99e3, 9, Some(200.0)), tail]),
+            Some(Knee::At(2e3, Broken::Tail("p99")))
+        );
         assert_eq!(of(&[low.clone(), row(2e3, 1.97e3, 0, None)]), Some(Knee::At(1e3, Broken::Achieved)));
         assert_eq!(of(&[low.clone(), row(2e3, 2e3, 10, None)]), Some(Knee::At(1e3, Broken::Lost)));
         assert_eq!(of(&[row(2e3, 2e3, 0, Some(30.0)), low.clone()]), Some(Knee::Beyond(2e3)), "in whatever order");
         assert_eq!(of(&[row(1e3, 5e2, 0, None)]), Some(Knee::Below(1e3, Broken::Achieved)));
+    }
+
+    #[test]
+    fn random_arrivals_are_held_against_what_was_due() {
+        let mut few = row(1e3, 9.7e2, 0, None);
+        assert_eq!(broken(&few, &few), Some(Broken::Achieved));
+        few.rate.as_mut().expect("it has one").rate_due = 9.7e2;
+        assert_eq!(broken(&few, &few), None, "fewer were due");
     }
 
     #[test]
@@ -116,7 +128,7 @@ mod tests {
         let (mut low, mut high) = (row(1e3, 1e3, 0, None), row(2e3, 2e3, 0, Some(900.0)));
         assert_eq!(broken(&high, &low), None, "the medians are alike");
         (low.distribution.p90, high.distribution.p90) = (Some(1.0), Some(11.0));
-        assert_eq!(broken(&high, &low), Some(Broken::Tail));
+        assert_eq!(broken(&high, &low), Some(Broken::Tail("p90")));
     }
 
     #[test]

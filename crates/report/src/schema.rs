@@ -325,7 +325,7 @@ pub struct CpuTime {
 }
 
 /// A latency distribution: of the mixture in which every slice counts alike, as slices last equally long. Its percentiles
-/// are those of a message sent at a random time. A percentile is `null` unless at least 100 samples lie beyond it. In
+/// are those of a message picked at random from a slice picked at random. A percentile is `null` unless at least 100 samples lie beyond it. In
 /// `rates` and `open-loop` what was lost counts as larger than everything that was seen: a percentile is `null`, too, where the lost
 /// share is as large as the share beyond it; `n`, `min`, `max` and `histogram` are of what was seen, and `mean` and `stddev` are `null` where
 /// something was lost.
@@ -411,6 +411,9 @@ pub struct RateDetail {
     pub sent: u64,
     /// Messages received, duplicates not counted.
     pub received: u64,
+    /// Of `open-loop`: messages per second that were due. Of random arrivals they differ from those asked for.
+    #[serde(default)]
+    pub rate_due: f64,
     /// Messages per second that left the sender.
     pub rate_sent: f64,
     /// Runs of one or more missing sequence numbers.
@@ -477,6 +480,9 @@ pub struct Block {
     pub p99: f64,
     /// Mean.
     pub mean: f64,
+    /// Messages of it that were lost; none in files of older builds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<u64>,
     /// CPU of the measuring end when the slice ended; none where the other end's is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u32>,

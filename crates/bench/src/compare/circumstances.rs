@@ -2,7 +2,7 @@
 
 use super::middle;
 use crate::service_time::ServiceTime;
-use sidestep_report::schema::{Document, Host, Setup, Yardstick};
+use sidestep_report::schema::{Document, Host, RateDetail, Setup, Yardstick};
 
 /// The smallest change of the yardsticks that is reported.
 const CHANGE_TOLD: f64 = 0.05;
@@ -70,7 +70,17 @@ fn not_in_turn(before: &[Document], after: &[Document]) -> Option<String> {
 }
 
 fn facts(run: &Document) -> Vec<(&'static str, String)> {
-    let version = [("version", run.tool.version.clone())];
+    let of_rates = |fact: fn(&RateDetail) -> Option<String>| {
+        let mut all: Vec<String> = run.results.iter().filter_map(|row| fact(row.rate.as_ref()?)).collect();
+        all.sort();
+        all.dedup();
+        all.join(" and ")
+    };
+    let version = [
+        ("version", run.tool.version.clone()),
+        ("seed of arrivals", of_rates(|rate| rate.seed.map(|seed| seed.to_string()))),
+        ("one message reflected in", of_rates(|rate| (rate.reflect_every > 1).then(|| rate.reflect_every.to_string()))),
+    ];
     version.into_iter().chain(host_facts(&run.host)).chain(setup_facts(&run.setup)).collect()
 }
 

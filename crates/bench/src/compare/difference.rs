@@ -28,6 +28,14 @@ impl Difference {
         (self.log.exp(), [(self.log - below).exp(), (self.log + above).exp()])
     }
 
+    /// Of two shares, whose difference has this error: losses are tested by how many more there are, and shown by how many times more.
+    /// The logarithm of a side that lost nothing has no error of its own.
+    pub(super) fn of_shares(shares: [f64; 2], logs: [f64; 2], error: f64, freedom: f64, floor: f64) -> Self {
+        let (apart, log) = ((shares[1] - shares[0]).abs(), logs[1] - logs[0]);
+        let relative = if apart > 0.0 { log.abs() / apart * error } else { (error / shares[0].max(error)).ln_1p() };
+        Self { log, errors: [relative; 2], freedom, floor }
+    }
+
     /// The error towards no difference.
     fn error(&self) -> f64 {
         if self.log > 0.0 { self.errors[0] } else { self.errors[1] }
@@ -42,8 +50,7 @@ impl Difference {
     /// The smallest change, as a share, that would have been found in four of five comparisons beside `tests` others.
     pub(super) fn detectable(&self, tests: usize) -> f64 {
         let level = SIGNIFICANCE / tests.max(1) as f64;
-        let quantiles = student::quantile(level, self.freedom) + student::quantile(2.0 * (1.0 - POWER), self.freedom);
-        (self.floor + quantiles * self.error()).exp_m1()
+        (self.floor + student::detectable(level, POWER, self.freedom) * self.error()).exp_m1()
     }
 
     /// The verdict by a corrected probability.

@@ -154,8 +154,17 @@ fn name(row: &Row) -> String {
         "rtt_heartbeat" => ", test request to heartbeat",
         _ => "",
     };
+    let detail = row.rate.as_ref();
+    let arrival = detail
+        .filter(|rate| !rate.arrival.is_empty())
+        .map_or_else(String::new, |rate| format!(", {} arrivals", rate.arrival));
+    let batch =
+        detail.filter(|rate| rate.batch > 1).map_or_else(String::new, |rate| format!(", batches of {}", rate.batch));
     let sessions = row.sessions.map_or_else(String::new, |sessions| format!(", sessions: {sessions}"));
-    format!("{} {} {} {} B{rate}{rung}{measure}{sessions}", row.scenario, row.transport, row.path, row.size)
+    format!(
+        "{} {} {} {} B{rate}{rung}{measure}{arrival}{batch}{sessions}",
+        row.scenario, row.transport, row.path, row.size
+    )
 }
 
 /// Compares every statistic that some run of the row has.

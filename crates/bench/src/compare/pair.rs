@@ -12,9 +12,16 @@ pub(super) fn compare(
     (after, second): (&Row, &Document),
 ) -> Option<Difference> {
     let (one, other) = (statistic.read(before)?, statistic.read(after)?);
-    let control = statistic.control(before, first).max(statistic.control(after, second));
+    // Without a control the floor of equal runs stands alone; it is from runs of seconds.
+    let controls = [statistic.control(before, first), statistic.control(after, second)];
+    let control = controls.into_iter().flatten().fold(0.0, f64::max);
     let change = circumstances::machine_change(std::slice::from_ref(first), std::slice::from_ref(second));
     let floor = control.max(change).max(statistic.floor_of_single_runs());
+    if statistic == Statistic::Lost {
+        let error = one.errors[0].hypot(other.errors[0]);
+        let (shares, logs) = ([one.value, other.value], [one.log, other.log]);
+        return Some(Difference::of_shares(shares, logs, error, one.freedom.min(other.freedom), floor.ln_1p()));
+    }
     Some(Difference {
         log: other.log - one.log,
         errors: [other.errors[0].hypot(one.errors[1]), other.errors[1].hypot(one.errors[0])],

@@ -1,9 +1,10 @@
 //! The statistics of a row that are compared, and how each run states them.
 
 use crate::scenario::record::PER_MESSAGE;
-use crate::stats::{SERIES_MIN, freedom, student};
+use crate::stats::{MeanError, SERIES_MIN, freedom, student};
 use serde::Serialize;
-use sidestep_report::schema::{Document, Ratio, Row};
+use sidestep_report::knee::lost_share;
+use sidestep_report::schema::{Block, Document, Ratio, Row};
 
 /// A statistic of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -39,7 +40,7 @@ pub(super) struct Reading {
     pub(super) value: f64,
     /// Its logarithm, as it is compared.
     pub(super) log: f64,
-    /// Its standard error downwards and upwards, as its slices tell it.
+    /// Its standard error downwards and upwards, as its slices tell it: of the logarithm; of losses, of the share itself.
     pub(super) errors: [f64; 2],
     /// Degrees of freedom of that error.
     pub(super) freedom: f64,
@@ -111,22 +112,27 @@ impl Statistic {
         (value > 0.0 && value.is_finite() && errors.iter().all(|error| error.is_finite())).then_some(reading)
     }
 
+    /// The share of lost messages. Losses come in bursts, so that its error is that of the slices' shares, never that of single
+    /// messages; rows without the losses of their slices have none.
     fn lost(row: &Row) -> Option<Reading> {
-        let lost = row.lost as f64;
-        let sent = row.rate.as_ref().map_or(row.distribution.n as f64 + lost, |rate| rate.sent as f64);
-        let error = 1.0 / (lost + HALF_A_MESSAGE).sqrt();
+        let (lost, value) = (row.lost as f64, lost_share(row));
+        let sent = row.rate.as_ref().map_or(row.distribution.n, |rate| rate.received) as f64 + lost;
+        let shares: Vec<f64> = row.blocks.iter().map(|block| lost_of(block)).collect::<Option<_>>()?;
+        let MeanError { error, freedom, .. } = MeanError::of(&shares)?;
+        // None lost is no proof of none: half a message is the least that a side can hide.
+        let error = error.max((lost + HALF_A_MESSAGE).sqrt() / sent);
         let log = ((lost + HALF_A_MESSAGE) / (sent + 2.0 * HALF_A_MESSAGE)).ln();
-        (sent > 0.0).then(|| Reading { value: lost / sent, log, errors: [error; 2], freedom: f64::from(u16::MAX) })
+        (sent > 0.0).then_some(Reading { value, log, errors: [error; 2], freedom })
     }
 
-    /// How far from 1 the interval of the row's control reaches: what this run makes of no difference at all. 0 where it has none.
-    pub(super) fn control(self, row: &Row, document: &Document) -> f64 {
+    /// How far from 1 the interval of the row's control reaches: what this run makes of no difference at all; none where it has none.
+    pub(super) fn control(self, row: &Row, document: &Document) -> Option<f64> {
         let this = row.rung.as_ref().unwrap_or(&row.path);
         let stat = match self {
             Self::P50 => "p50",
             Self::P99 | Self::P99_9 => "p99",
             Self::Rate => "mean",
-            Self::Lost => return 0.0,
+            Self::Lost => return None,
         };
         let is_control = |ratio: &&Ratio| {
             // A ratio names measure and pace only in a scenario with several.
@@ -137,6 +143,12 @@ impl Statistic {
             ratio.of == ratio.against && &ratio.of == this && ratio.stat == stat && same && alike
         };
         let reach = |ratio: &Ratio| ratio.ci95.iter().map(|end| end.ln().abs()).fold(0.0, f64::max).exp_m1();
-        document.ratios.iter().filter(is_control).map(reach).fold(0.0, f64::max)
+        document.ratios.iter().filter(is_control).map(reach).reduce(f64::max)
     }
+}
+
+/// The share of lost messages of a slice.
+fn lost_of(block: &Block) -> Option<f64> {
+    let lost = block.lost? as f64;
+    Some(lost / (lost + block.n as f64).max(1.0))
 }

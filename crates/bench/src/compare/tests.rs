@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::stats::{freedom, student};
-use sidestep_report::schema::{Block, Ci95, Distribution, Ratio};
+use sidestep_report::schema::{Block, Ci95, Distribution, RateDetail, Ratio};
 
 /// Slices of a row.
 const SLICES: usize = 40;
@@ -90,7 +90,7 @@ fn a_tail_ten_times_as_long_is_worse_with_the_same_median() {
 fn few_slices_and_absurd_figures_are_not_enough() {
     let base = one(5_000.0, 8_000.0);
     let mut few = one(9_000.0, 8_000.0);
-    few.results[0].blocks.truncate(5);
+    few.results[0].blocks.truncate(7);
     assert!(Comparison::of(&base, &few).lacks_data());
     for absurd in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
         let mut other = base.clone();
@@ -151,18 +151,72 @@ fn a_stream_is_compared_by_its_rate_and_more_is_better() {
 }
 
 #[test]
-fn losses_are_compared_where_there_are_any() {
-    let lossy = |lost: u64| {
+fn losses_are_compared_where_there_are_any_and_a_burst_is_no_difference() {
+    // Of each slice in turn.
+    let lossy = |lost: &[u64]| {
         let mut document = one(5_000.0, 8_000.0);
-        document.results[0].lost = lost;
+        let row = &mut document.results[0];
+        row.blocks.iter_mut().for_each(|block| (block.n, block.lost) = (2_500, Some(0)));
+        row.blocks.iter_mut().zip(lost).for_each(|(block, lost)| block.lost = Some(*lost));
+        row.lost = lost.iter().sum();
         document
     };
-    let of = |before: u64, after: u64| verdicts(&lossy(before), &lossy(after)).get(2).copied();
-    assert_eq!(of(0, 0), None);
-    assert_eq!(of(0, 1_000), Some((Statistic::Lost, Verdict::Worse)));
-    assert_eq!(of(1_000, 10), Some((Statistic::Lost, Verdict::Better)));
-    let one_message = of(0, 1).expect("listed").1;
-    assert!(matches!(one_message, Verdict::NoMeasurableDifference | Verdict::TooNoisy), "{one_message:?}");
+    let of = |before: &[u64], after: &[u64]| verdicts(&lossy(before), &lossy(after)).get(2).copied();
+    assert_eq!(of(&[], &[]), None);
+    assert_eq!(of(&[], &[25; SLICES]), Some((Statistic::Lost, Verdict::Worse)));
+    assert_eq!(of(&[250; SLICES], &[2; SLICES]), Some((Statistic::Lost, Verdict::Better)));
+    for burst in [&[1][..], &[0, 0, 0, 300], &[0, 0, 0, 0, 0, 0, 900]] {
+        let verdict = of(&[], burst).expect("listed").1;
+        assert!(matches!(verdict, Verdict::NoMeasurableDifference | Verdict::TooNoisy), "{burst:?}: {verdict:?}");
+    }
+    let mut older = lossy(&[25; SLICES]);
+    older.results[0].blocks.iter_mut().for_each(|block| block.lost = None);
+    assert_eq!(verdicts(&lossy(&[]), &older)[2].1, Verdict::NotEnoughData);
+}
+
+#[test]
+fn what_was_not_even_sent_is_lost_and_no_share_exceeds_one() {
+    let mut row = row("xdp", 5_000.0, 8_000.0);
+    row.lost = 9_000;
+    row.rate = Some(RateDetail { sent: 1_000, received: 1_000, unsent: 9_000, ..RateDetail::default() });
+    row.blocks.iter_mut().for_each(|block| block.lost = Some(225));
+    let reading = Statistic::Lost.read(&row).expect("slices");
+    assert!((reading.value - 0.9).abs() < 1e-9);
+}
+
+#[test]
+fn rows_of_other_arrivals_or_batches_are_other_rows() {
+    let of = |arrival: &str, batch: u32| {
+        let mut row = row("xdp", 5_000.0, 8_000.0);
+        row.rate =
+            Some(RateDetail { arrival: arrival.into(), batch, seed: Some(u64::from(batch)), ..RateDetail::default() });
+        document(vec![row])
+    };
+    assert_eq!(Comparison::of(&of("constant", 1), &of("poisson", 1)).unmatched.len(), 2);
+    assert_eq!(Comparison::of(&of("constant", 1), &of("constant", 32)).unmatched.len(), 2);
+    let seeds = Comparison::of(&of("poisson", 0), &of("poisson", 1));
+    assert!(seeds.differences.iter().any(|line| line == "seed of arrivals: 0 / 1"), "{:?}", seeds.differences);
+}
+
+#[test]
+fn sides_of_unequal_runs_that_spread_differently_are_not_called_different_too_often() {
+    let wrong = |counts: [usize; 2], spreads: [f64; 2]| {
+        let table = |seed: &u64| {
+            let mut random = fastrand::Rng::with_seed(*seed);
+            let mut side = |side: usize| -> Vec<Document> {
+                (0..counts[side]).map(|_| one(5_000.0 * (spreads[side] * normal(&mut random)).exp(), 8_000.0)).collect()
+            };
+            let (before, after) = (side(0), side(1));
+            let verdict = Comparison::of_runs(&before, &after).rows[0].verdict;
+            matches!(verdict, Verdict::Better | Verdict::Worse)
+        };
+        (0..400).filter(table).count()
+    };
+    for (counts, spreads) in [([10, 3], [0.02, 0.05]), ([10, 2], [0.01, 0.05]), ([10, 1], [0.01, 0.03])] {
+        let wrong = wrong(counts, spreads);
+        println!("{counts:?} runs that spread by {spreads:?}: {wrong} of 400 equal sides called different");
+        assert!(wrong <= 24, "{counts:?}: {wrong}");
+    }
 }
 
 /// A normal deviate.

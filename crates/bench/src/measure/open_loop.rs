@@ -62,7 +62,9 @@ pub(crate) struct OpenSlice {
     pub(crate) reordered: u64,
     /// Answers to no message.
     pub(crate) unknown: u64,
-    /// Time in which the messages that count were due, or their answers came, seconds.
+    /// Time in which the messages that count were due, seconds.
+    pub(crate) due_s: f64,
+    /// Time in which they were due, or answered, seconds; without the wait for the answer to the last of them.
     pub(crate) elapsed_s: f64,
     /// Disturbances.
     pub(crate) noise: Noise,
@@ -135,6 +137,7 @@ struct Sender<'a> {
     unsent: u64,
     /// When the last answer that counts came.
     last_answer: u64,
+    due_ticks: u64,
     elapsed_ticks: u64,
     spent: Spent,
     response: Vec<u64>,
@@ -162,6 +165,7 @@ impl<'a> Sender<'a> {
             late_ticks: clock.ticks(LATE),
             unsent: 0,
             last_answer: 0,
+            due_ticks: 0,
             elapsed_ticks: 0,
             spent: Spent::default(),
             response: Vec::new(),
@@ -199,7 +203,11 @@ impl<'a> Sender<'a> {
         self.spent = since.map_or_else(Spent::default, |since| since.on(self.flight.sent()));
         self.await_answers(end)?;
         let counted_from = start + begin;
-        self.elapsed_ticks = end.max(self.last_answer).max(start + owed_until).saturating_sub(counted_from).max(1);
+        let due_until = if owed_until > 0 { start + owed_until } else { end };
+        self.due_ticks = due_until.saturating_sub(counted_from).max(1);
+        // The answer to the last message comes a round trip after it, also where nothing is behind.
+        let answered = self.last_answer.saturating_sub(middle(&mut self.response.clone()));
+        self.elapsed_ticks = end.max(answered).max(due_until).saturating_sub(counted_from).max(1);
         Ok(())
     }
 
@@ -322,6 +330,7 @@ impl<'a> Sender<'a> {
             duplicates: self.flight.duplicates,
             reordered: self.flight.reordered,
             unknown: self.flight.unknown,
+            due_s: self.clock.ns(self.due_ticks) as f64 / 1e9,
             elapsed_s: self.clock.ns(self.elapsed_ticks) as f64 / 1e9,
             cpu: BothSpent { here: self.spent, peer: Spent::default() },
             ..OpenSlice::default()
@@ -331,6 +340,12 @@ impl<'a> Sender<'a> {
 
 fn stopped(why: impl std::fmt::Display) -> Problem {
     Problem::failed("the peer stopped answering", why).next("see what the peer printed, and whether its host is up")
+}
+
+/// The median; 0 of nothing.
+fn middle(values: &mut [u64]) -> u64 {
+    let at = values.len() / 2;
+    if values.is_empty() { 0 } else { *values.select_nth_unstable(at).1 }
 }
 
 #[cfg(test)]

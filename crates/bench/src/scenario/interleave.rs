@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Time to open and close a slice, besides settling, for the estimate.
 pub(crate) const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
-const ROUNDS_MIN: u32 = 6;
+pub(super) const ROUNDS_MIN: u32 = 8;
 /// Time after which the death of a peer shows on its control connection, too.
 const DEATH_SHOWS: Duration = Duration::from_millis(100);
 /// Length of a warm-up window.
@@ -294,7 +294,7 @@ mod tests {
     fn time_is_divided_into_rounds() {
         let long = Pace::of(Duration::from_secs(2));
         assert_eq!((long.rounds, long.slice), (20, SLICE));
-        let short = Pace::of(Duration::from_millis(120));
+        let short = Pace::of(Duration::from_millis(160));
         assert_eq!((short.rounds, short.slice), (ROUNDS_MIN, Duration::from_millis(10)));
         let none = Pace::of(Duration::ZERO);
         assert_eq!((none.rounds, none.slice), (ROUNDS_MIN, Duration::from_millis(1)));

@@ -1,6 +1,7 @@
 //! Open loops: response time against load, path by path in turn, until the paths no longer keep up.
 
 use super::climb::{Climb, Offered};
+use super::interleave::ROUNDS_MIN;
 use super::interleave::interrupted;
 use super::{Findings, Progress};
 use crate::cpu_time::BothSpent;
@@ -14,8 +15,6 @@ use sidestep_sys::Problem;
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Rounds at each rate; each takes every path twice.
-const ROUNDS_MIN: u32 = 6;
 /// The longest slice: it holds all of its samples.
 const SLICE_MAX: Duration = Duration::from_secs(1);
 /// Time to open, settle, drain and close a slice, for the estimate.
@@ -189,6 +188,7 @@ struct Tally {
     service: Censored,
     lateness: Accumulator,
     detail: RateDetail,
+    due_s: f64,
     elapsed_s: f64,
     noise: Noise,
     cpu: BothSpent,
@@ -209,6 +209,7 @@ impl Tally {
         detail.duplicates += slice.duplicates;
         detail.reordered += slice.reordered;
         detail.unknown += slice.unknown;
+        self.due_s += slice.due_s;
         self.elapsed_s += slice.elapsed_s;
         self.cpu.add(slice.cpu);
         self.note = slice.note.or(self.note.take());
@@ -242,6 +243,7 @@ impl Tally {
             cpu: self.cpu.row(),
             notes: curve.note.iter().cloned().chain(self.note).collect(),
             rate: Some(RateDetail {
+                rate_due: (self.detail.received + lost) as f64 / self.due_s.max(1e-9),
                 rate_sent: self.detail.sent as f64 / self.elapsed_s,
                 reflect_every: 1,
                 from_actual_send: self.service.distribution(),
@@ -263,10 +265,10 @@ mod tests {
     #[test]
     fn the_time_of_a_rate_is_divided_into_rounds_of_slices() {
         let s = Duration::from_secs;
-        assert_eq!(pace(s(12)), (6, s(1)));
+        assert_eq!(pace(s(16)), (8, s(1)));
         assert_eq!(pace(s(60)), (30, s(1)));
-        assert_eq!(pace(Duration::from_millis(120)), (6, Duration::from_millis(10)));
-        assert_eq!(pace(Duration::from_millis(1)), (6, Duration::from_millis(1)));
+        assert_eq!(pace(Duration::from_millis(160)), (8, Duration::from_millis(10)));
+        assert_eq!(pace(Duration::from_millis(1)), (8, Duration::from_millis(1)));
     }
 
     #[test]
@@ -293,6 +295,7 @@ mod tests {
                 unsent: 600,
                 late: 5,
                 unknown: 1,
+                due_s: 1.0,
                 elapsed_s: 1.0,
                 ..OpenSlice::default()
             });

@@ -58,8 +58,9 @@ impl Record {
     }
 
     /// Keeps what a slice found.
-    pub(crate) fn take(&mut self, direction: Direction, slice: Slice, lost: u64, noise: &Noise) {
+    pub(crate) fn take(&mut self, direction: Direction, mut slice: Slice, lost: u64, noise: &Noise) {
         self.lost += lost;
+        slice.lose(lost);
         noise::add(&mut self.noise, noise);
         // A pass that is missing keeps its place, so that the passes of one round stay together.
         if self.samples.begins_round() != (direction == Direction::Forward) {
@@ -169,7 +170,7 @@ impl Record {
     }
 
     fn mean(&self) -> Statistic {
-        if self.key.measure == PER_MESSAGE { Statistic::PerMessage } else { Statistic::Mean }
+        if matches!(self.key.measure, PER_MESSAGE | PER_CONNECTION) { Statistic::PerMessage } else { Statistic::Mean }
     }
 
     fn ratios(&self, against: &Self, of: impl Fn(Statistic) -> Option<Estimate>) -> Vec<Ratio> {
@@ -202,6 +203,8 @@ impl Record {
 
 /// The measure of time per message at full speed.
 pub(crate) const PER_MESSAGE: &str = "per_message";
+/// The measure of connections in sequence.
+pub(crate) const PER_CONNECTION: &str = "per_connection";
 
 impl Key {
     /// The path, or on a ladder the rung, which may share its path with another.

@@ -22,6 +22,8 @@ pub(crate) struct Censored {
 impl Censored {
     /// Adds a slice in which so many samples are missing.
     pub(crate) fn push(&mut self, seen: Slice, missing: u64) {
+        let mut seen = seen;
+        seen.lose(missing);
         let mut all = seen.clone();
         all.censor(missing);
         if !all.is_empty() {

@@ -1,8 +1,8 @@
 //! The mixture of the slices of a row, in which each slice counts alike.
 //!
 //! Slices last equally long, and a fast one brings ten times the samples of a slow one. Were all samples put together, the percentiles
-//! of a path with two modes would be those of its fast mode. In the mixture a percentile is that of a message sent at a
-//! random time of the run.
+//! of a path with two modes would be those of its fast mode. In the mixture a percentile is that of a message picked at
+//! random from a slice picked at random.
 
 use super::TAIL_SAMPLES;
 use super::slice::{DIGITS, LONGEST_NS, Slice};

@@ -22,7 +22,7 @@ mod warmup;
 pub(crate) use censored::Censored;
 pub(crate) use distribution::Accumulator;
 pub(crate) use estimate::{Estimate, Statistic};
-pub(crate) use serial::{SERIES_MIN, freedom};
+pub(crate) use serial::{MeanError, SERIES_MIN, freedom};
 pub(crate) use slice::Slice;
 pub(crate) use warmup::Warmup;
 

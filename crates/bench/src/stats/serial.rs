@@ -5,10 +5,10 @@
 //! coefficients (Müller 2007; Lazarus, Lewis, Stock and Watson 2018), which gives an exact Student's t with as many degrees of freedom as
 //! coefficients; and the error is coloured again. docs/decisions/0038 has the alternatives that were simulated.
 
-/// A shorter series gives no error.
-pub(crate) const SERIES_MIN: usize = 6;
-/// The fewest cosine coefficients: with three Student's t is 3.2.
-const COEFFICIENTS_MIN: usize = 3;
+/// A shorter series gives no error: its correlation is not known well enough.
+pub(crate) const SERIES_MIN: usize = 8;
+/// A shorter series has two cosine coefficients, and its intervals are wide: Student's t is 4.3.
+const SERIES_LONG: usize = 12;
 /// The strongest correlation that is believed: beyond it the series is a single drift.
 const CORRELATION_MAX: f64 = 0.9;
 
@@ -67,7 +67,8 @@ fn correlation(values: &[f64]) -> f64 {
 
 /// Cosine coefficients for a series of that length: 0.4 n^(2/3) balances bias and variance.
 fn coefficients(length: usize) -> usize {
-    ((0.4 * (length as f64).powf(2.0 / 3.0)) as usize).max(COEFFICIENTS_MIN)
+    let least = if length < SERIES_LONG { 2 } else { 3 };
+    ((0.4 * (length as f64).powf(2.0 / 3.0)) as usize).max(least)
 }
 
 /// A cosine coefficient of the series (type II), scaled so that of white noise its variance is that of the noise.

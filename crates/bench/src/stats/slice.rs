@@ -18,6 +18,8 @@ pub(crate) struct Slice {
     pub(super) max: u64,
     /// The CPUs of this end and of the peer's when it ended, where both are on this host and known.
     pub(super) cpus: Option<(u32, u32)>,
+    /// Messages that were lost in it.
+    pub(super) lost: u64,
 }
 
 impl Slice {
@@ -33,6 +35,11 @@ impl Slice {
     /// Sets the CPUs of the two ends.
     pub(crate) fn ran_on(&mut self, here: Option<u32>, peer: Option<u32>) {
         self.cpus = here.zip(peer);
+    }
+
+    /// Sets the number of messages that were lost in it.
+    pub(crate) fn lose(&mut self, lost: u64) {
+        self.lost = lost;
     }
 
     fn add(&mut self, sample_ns: u64) {
@@ -84,6 +91,7 @@ impl Slice {
             p50: self.p50() / divisor,
             p99: self.quantile(0.99) / divisor,
             mean: self.mean() / divisor,
+            lost: Some(self.lost),
             cpu: self.cpus.map(|cpus| cpus.0),
             peer_cpu: self.cpus.map(|cpus| cpus.1),
         }
@@ -115,7 +123,7 @@ impl Slice {
 impl Default for Slice {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are constants in order");
-        Self { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0, cpus: None }
+        Self { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0, cpus: None, lost: 0 }
     }
 }
 

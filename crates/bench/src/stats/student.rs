@@ -8,6 +8,8 @@ const FRACTION_STEPS: u32 = 300;
 const FRACTION_END: f64 = 1e-14;
 /// Halvings of the interval in which a quantile lies.
 const HALVINGS: u32 = 120;
+/// With as many degrees of freedom Student's t is normal to within 1e-7.
+const NORMAL_FREEDOM: f64 = 1e7;
 /// No quantile that is asked for lies beyond it.
 const T_MAX: f64 = 1e6;
 
@@ -32,6 +34,40 @@ pub(crate) fn p_value(t: f64, freedom: f64) -> f64 {
         return 1.0;
     }
     incomplete_beta(freedom / (freedom + t * t), freedom / 2.0, 0.5)
+}
+
+/// Returns the distance from zero, in true standard errors, of a mean that a test at the level `two_sided` finds with probability `power`:
+/// the noncentrality of Student's t.
+pub(crate) fn detectable(two_sided: f64, power: f64, freedom: f64) -> f64 {
+    let critical = quantile(two_sided, freedom);
+    let (mut low, mut high) = (0.0, 4.0 * critical + 10.0);
+    for _ in 0..HALVINGS {
+        let middle = f64::midpoint(low, high);
+        if found(middle, critical, freedom) < power { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// The probability that t exceeds `critical` where the mean lies `distance` standard errors from zero: over the distribution of the
+/// estimated error, relative to the true one.
+fn found(distance: f64, critical: f64, freedom: f64) -> f64 {
+    const STEPS: u32 = 2_000;
+    let most = 1.0 + 8.0 / freedom.sqrt();
+    let (mut weights, mut sum) = (0.0, 0.0);
+    for step in 0..STEPS {
+        let error = most * (f64::from(step) + 0.5) / f64::from(STEPS);
+        // The density of chi over the root of its degrees of freedom, not normalised; its peak is about 1.
+        let weight = ((freedom - 1.0) * error.ln() - freedom * (error * error - 1.0) / 2.0).exp();
+        weights += weight;
+        sum += weight * normal(distance - critical * error);
+    }
+    sum / weights
+}
+
+/// The normal distribution function.
+fn normal(z: f64) -> f64 {
+    let tail = p_value(z, NORMAL_FREEDOM) / 2.0;
+    if z > 0.0 { 1.0 - tail } else { tail }
 }
 
 /// The regularised incomplete beta function.
@@ -95,6 +131,15 @@ mod tests {
         }
         assert!((quantile(0.002, 8.0) / 4.501 - 1.0).abs() < 5e-4);
         assert!((quantile(0.4, 10.0) / 0.879 - 1.0).abs() < 1e-3);
+    }
+
+    #[test]
+    fn what_is_found_with_that_power_is_the_noncentrality_of_the_tables() {
+        // Power 0.8 at 5 %, two-sided: the normal limit, and few degrees of freedom.
+        for (freedom, distance) in [(1e6, 2.802), (18.0, 2.963), (4.0, 3.761), (2.0, 5.653)] {
+            let found = detectable(0.05, 0.8, freedom);
+            assert!((found / distance - 1.0).abs() < 0.005, "{freedom}: {found}");
+        }
     }
 
     #[test]

@@ -114,7 +114,15 @@ fn row(scenario: &str, transport: &str, path: &str, size: u32, distribution: Dis
         warmup: Warmup { messages: 12_000, ms: 510.0, steady: true },
         noise: Noise { steal_ms: 0.0, involuntary_switches: 9, interrupts: 1_204 },
         blocks: vec![
-            Block { n: 10_000, p50: 5_600.0, p99: 7_000.0, mean: 5_720.0, cpu: Some(1), peer_cpu: Some(0) };
+            Block {
+                n: 10_000,
+                p50: 5_600.0,
+                p99: 7_000.0,
+                mean: 5_720.0,
+                lost: Some(0),
+                cpu: Some(1),
+                peer_cpu: Some(0)
+            };
             8
         ],
         ..Row::default()

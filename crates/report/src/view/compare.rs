@@ -61,10 +61,9 @@ fn is_usable(ratio: &Ratio) -> bool {
     [ratio.value, low, high].iter().all(|value| value.is_finite() && *value > 0.0)
 }
 
-/// The noise floor as a share: how far from 1 the control's interval reaches.
+/// The noise floor as a share: how far from 1 the control's interval reaches, to either side alike (1.25 and 1/1.25 are 25 %).
 pub(crate) fn noise_floor(control: &Ratio) -> f64 {
-    let [low, high] = control.ci95;
-    (1.0 - low).max(high - 1.0).max(0.0)
+    control.ci95.iter().map(|end| end.ln().abs()).fold(0.0, f64::max).exp_m1()
 }
 
 /// A control that reaches further than this is wide: what is compared with such a path is no headline.
@@ -75,6 +74,8 @@ const WIDE: f64 = 0.25;
 pub(crate) enum Standing<'a> {
     /// Its interval holds 1.
     None,
+    /// Its interval does not, but a path, which is named, has too few rounds for a control.
+    NoControl(&'a str),
     /// It lies inside the noise floor of one of its two paths, which is named.
     WithinNoise(&'a str, f64),
     /// Below, or above, by more than the noise.
@@ -88,8 +89,15 @@ pub(crate) fn judge<'a>(document: &'a Document, ratio: &'a Ratio) -> Standing<'a
     if low <= 1.0 && high >= 1.0 {
         return Standing::None;
     }
-    let floors = [&ratio.of, &ratio.against].map(|path| (path.as_str(), floor_of(document, ratio, path)));
-    let (path, floor) = if floors[0].1 >= floors[1].1 { floors[0] } else { floors[1] };
+    let mut widest: (&str, f64) = ("", 0.0);
+    for path in [&ratio.of, &ratio.against] {
+        match floor_of(document, ratio, path) {
+            None => return Standing::NoControl(path),
+            Some(floor) if floor >= widest.1 => widest = (path, floor),
+            Some(_) => {}
+        }
+    }
+    let (path, floor) = widest;
     match ratio.value {
         value if value.ln().abs() <= floor.ln_1p() => Standing::WithinNoise(path, floor),
         value if value < 1.0 => Standing::Below,
@@ -97,32 +105,45 @@ pub(crate) fn judge<'a>(document: &'a Document, ratio: &'a Ratio) -> Standing<'a
     }
 }
 
-/// The noise floor of one of a ratio's paths, 0 if it has no control.
-fn floor_of(document: &Document, ratio: &Ratio, path: &str) -> f64 {
-    let is_its = |control: &&Ratio| {
-        let circumstances = |ratio: &Ratio| {
-            (ratio.scenario.clone(), ratio.transport.clone(), ratio.size, ratio.stat.clone(), ratio.measure.clone())
-        };
-        is_control(control)
-            && control.of == path
-            && is_usable(control)
-            && circumstances(control) == circumstances(ratio)
-            && (control.rate_offered, control.sessions) == (ratio.rate_offered, ratio.sessions)
+/// The noise floor of one of a ratio's paths; none if it has no control.
+fn floor_of(document: &Document, ratio: &Ratio, path: &str) -> Option<f64> {
+    let its = || {
+        document.ratios.iter().filter(|control| {
+            let same =
+                (&control.scenario, &control.stat, &control.measure) == (&ratio.scenario, &ratio.stat, &ratio.measure);
+            let paced = (control.rate_offered, control.sessions) == (ratio.rate_offered, ratio.sessions);
+            is_control(control) && control.of == path && is_usable(control) && same && paced
+        })
     };
-    document.ratios.iter().find(is_its).map_or(0.0, noise_floor)
+    let alike = its().find(|control| (&control.transport, control.size) == (&ratio.transport, ratio.size));
+    // A path over another medium is compared with a network path of another transport, a cache line with one of another size.
+    let other = || its().next().filter(|_| path != ratio.of);
+    alike.or_else(other).map(noise_floor)
 }
 
-/// Returns the reason why a ratio is no headline, if it is none: one of its paths has modes, or a wide control.
+/// The row of one of a ratio's paths.
+fn row_of<'a>(document: &'a Document, ratio: &Ratio, path: &str) -> Option<&'a Row> {
+    let its = || {
+        document.results.iter().filter(|row| {
+            let same = ratio.measure.is_empty()
+                || (&ratio.measure, ratio.rate_offered, ratio.sessions)
+                    == (&row.measure, row.rate_offered, row.sessions);
+            label(row) == path && row.scenario == ratio.scenario && same
+        })
+    };
+    let alike = its().find(|row| (&row.transport, row.size) == (&ratio.transport, ratio.size));
+    alike.or_else(|| its().next().filter(|_| path != ratio.of))
+}
+
+/// Returns the reason why a ratio is no headline, if it is none: one of its paths has modes, or a control that is wide or missing.
 pub(crate) fn unsteady(document: &Document, ratio: &Ratio) -> Option<String> {
-    let is_row =
-        |row: &&Row, path: &str| label(row) == path && row.size == ratio.size && row.scenario == ratio.scenario;
     [&ratio.against, &ratio.of].into_iter().find_map(|path| {
-        let modes = document.results.iter().find(|row| is_row(row, path) && !row.modes.is_empty());
-        let floor = floor_of(document, ratio, path);
-        match modes {
-            Some(row) => Some(format!("{path} has {} modes", row.modes.len())),
-            None if floor > WIDE => Some(format!("{path} differs from itself by {} %", number::percent(floor))),
-            None => None,
+        let modes = row_of(document, ratio, path).map_or(0, |row| row.modes.len());
+        match floor_of(document, ratio, path) {
+            _ if modes > 0 => Some(format!("{path} has {modes} modes")),
+            None => Some(format!("{path} has too few rounds for a control")),
+            Some(floor) if floor > WIDE => Some(format!("{path} differs from itself by {} %", number::percent(floor))),
+            Some(_) => None,
         }
     })
 }
@@ -143,6 +164,7 @@ pub(crate) fn reading(document: &Document, ratio: &Ratio) -> String {
     }
     match judge(document, ratio) {
         Standing::None => "no measurable difference".into(),
+        Standing::NoControl(path) => format!("not judged: {path} has too few rounds for a control"),
         Standing::WithinNoise(path, floor) => {
             format!("within the noise: {path} differs from itself by {} %", number::percent(floor))
         }

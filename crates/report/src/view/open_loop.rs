@@ -37,11 +37,11 @@ fn told(rows: &[&Row]) -> Option<String> {
     })
 }
 
-fn reason(why: Broken) -> &'static str {
+fn reason(why: Broken) -> String {
     match why {
-        Broken::Achieved => "it falls behind",
-        Broken::Lost => "messages are lost or not answered",
-        Broken::Tail => "the tail grows more than tenfold",
+        Broken::Achieved => "it falls behind".into(),
+        Broken::Lost => "messages are lost or not answered".into(),
+        Broken::Tail(percentile) => format!("{percentile} grows more than tenfold"),
     }
 }
 

@@ -105,8 +105,22 @@ fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<Strin
     let p99 = row.distribution.p99.map(|p99| format!(", p99 {}", number::time(p99))).unwrap_or_default();
     let ratios = compare::against_all(document, row, "p50");
     let tail: String = ratios.into_iter().map(|ratio| format!("; {}", against(document, ratio))).collect();
-    let only = if rows.len() == 1 { "" } else { "fastest is " };
-    Some(format!("{heading}: {only}{}, p50 {p50}{p99}{tail}.", label(row)))
+    let lowest = if rows.len() == 1 { "" } else { lowest(document, row, rows) };
+    Some(format!("{heading}: {lowest}{}, p50 {p50}{p99}{tail}.", label(row)))
+}
+
+/// What the row of the lowest median is: the fastest only if no other path is as fast, as far as the ratios tell.
+fn lowest(document: &Document, row: &Row, rows: &[&Row]) -> &'static str {
+    let next = fastest(&rows.iter().copied().filter(|other| !std::ptr::eq(*other, row)).collect::<Vec<_>>());
+    let between = |other: &Row| {
+        let mut ratios = compare::against_all(document, row, "p50").into_iter();
+        ratios.find(|ratio| ratio.against == label(other))
+    };
+    let is_apart = |ratio: &Ratio| {
+        compare::unsteady(document, ratio).is_none() && compare::judge(document, ratio) == Standing::Below
+    };
+    let is_fastest = next.is_none_or(|next| between(next).is_some_and(is_apart));
+    if is_fastest { "fastest is " } else { "lowest median is that of " }
 }
 
 /// A ratio in the sentence of its row.
