@@ -19,6 +19,7 @@ use crate::scenario::record::PER_MESSAGE;
 use difference::{Difference, holm};
 use serde::Serialize;
 use sidestep_report::schema::{Document, Row, SCHEMA};
+use statistic::Reading;
 
 /// The chance that a table of equal runs calls any row different.
 const SIGNIFICANCE: f64 = 0.05;
@@ -59,7 +60,8 @@ pub struct Compared {
     pub row: String,
     /// The statistic.
     pub statistic: Statistic,
-    /// Its value on the first side: nanoseconds, per second, or a share; of several runs, the median.
+    /// Its value on the first side: nanoseconds, per second, or a share; of several runs, the geometric mean, of shares the mean: the ratio
+    /// is the quotient of the two. None where it is not compared.
     pub before: Option<f64>,
     /// The same of the second side.
     pub after: Option<f64>,
@@ -177,13 +179,13 @@ fn compare(key: &str, before: &[Document], after: &[Document]) -> Vec<(Compared,
             ([first], [second]) => pair::compare(statistic, (&earlier[0], first), (&later[0], second)),
             _ => several::compare(statistic, (&earlier, before), (&later, after)),
         };
-        let middle = |rows: &[Row]| middle(rows.iter().filter_map(|row| shown(statistic, row)).collect());
+        let shown = |rows: &[Row]| together(statistic, rows).filter(|_| difference.is_some());
         let ratio = difference.map(|difference| difference.ratio());
         let compared = Compared {
             row: key.to_owned(),
             statistic,
-            before: middle(&earlier),
-            after: middle(&later),
+            before: shown(&earlier),
+            after: shown(&later),
             ratio: ratio.map(|ratio| ratio.0),
             ci95: ratio.map(|ratio| ratio.1),
             noise_floor: difference.map(|difference| difference.floor.exp_m1()),
@@ -196,15 +198,12 @@ fn compare(key: &str, before: &[Document], after: &[Document]) -> Vec<(Compared,
     statistic::ALL.into_iter().filter(belongs).map(of).collect()
 }
 
-/// The value of one run, also where it has too little for a comparison.
-fn shown(statistic: Statistic, row: &Row) -> Option<f64> {
-    match statistic {
-        Statistic::P50 => row.distribution.p50,
-        Statistic::P99 => row.distribution.p99,
-        Statistic::P99_9 => row.distribution.p99_9,
-        Statistic::Rate => row.rate_achieved,
-        Statistic::Lost => statistic.read(row).map(|reading| reading.value),
-    }
+/// The value of all runs of a side.
+fn together(statistic: Statistic, rows: &[Row]) -> Option<f64> {
+    let readings = rows.iter().map(|row| statistic.read(row)).collect::<Option<Vec<_>>>()?;
+    let mean = |of: fn(&Reading) -> f64| readings.iter().map(of).sum::<f64>() / readings.len().max(1) as f64;
+    let is_share = statistic == Statistic::Lost;
+    (!readings.is_empty()).then(|| if is_share { mean(|run| run.value) } else { mean(|run| run.value.ln()).exp() })
 }
 
 /// Gives each statistic its verdict, corrected for the number of those that have enough data.

@@ -117,7 +117,7 @@ impl Statistic {
     fn lost(row: &Row) -> Option<Reading> {
         let (lost, value) = (row.lost as f64, lost_share(row));
         let sent = row.rate.as_ref().map_or(row.distribution.n, |rate| rate.received) as f64 + lost;
-        let shares: Vec<f64> = row.blocks.iter().map(|block| lost_of(block)).collect::<Option<_>>()?;
+        let shares: Vec<f64> = row.blocks.iter().map(lost_of).collect::<Option<_>>()?;
         let MeanError { error, freedom, .. } = MeanError::of(&shares)?;
         // None lost is no proof of none: half a message is the least that a side can hide.
         let error = error.max((lost + HALF_A_MESSAGE).sqrt() / sent);

@@ -10,8 +10,9 @@ use super::student;
 
 /// Runs simulated for each line.
 const RUNS: u64 = 200;
-/// Samples of a slice.
+/// Samples of a slice, and of a run, at the least.
 const SAMPLES: usize = 260;
+const SAMPLES_MIN: usize = 10_400;
 /// The standard deviation of the logarithm of samples within a slice.
 const WITHIN: f64 = 0.15;
 /// The level of a path, ns.
@@ -56,10 +57,11 @@ impl Source {
     }
 
     fn slices(&mut self, levels: &[f64]) -> Vec<Slice> {
+        let samples = SAMPLES_MIN.div_ceil(levels.len()).max(SAMPLES);
         let mut sample = |level: f64| (LEVEL_NS * (level + WITHIN * self.normal()).exp()) as u64;
         levels
             .iter()
-            .map(|level| Slice::of((0..SAMPLES).map(|_| sample(*level)).collect::<Vec<_>>().into_iter()))
+            .map(|level| Slice::of((0..samples).map(|_| sample(*level)).collect::<Vec<_>>().into_iter()))
             .collect()
     }
 }
@@ -128,16 +130,19 @@ const NOISES: [(&str, Noise); 6] = [
 fn the_coverage_of_percentiles() {
     println!("| noise | slices | p50 | p99 | p50, slices taken as independent |");
     for (name, noise) in NOISES {
-        for slices in [40, 120] {
+        for slices in [12, 40, 120] {
             let [p50, p99, naive] = covered(noise, slices);
             println!("| {name} | {slices} | {p50:.0} % | {p99:.0} % | {naive:.0} % |");
-            // A run of forty slices that seldom switches has not seen its modes often enough to know their shares.
-            let least = match noise {
-                Noise::Modes(_, correlation) if correlation > 0.5 => 74.0,
-                Noise::Modes(..) => 84.0,
-                Noise::Drift(..) => 90.0,
+            // A short run that seldom switches has not seen its modes often enough to know their shares.
+            let least = match (noise, slices) {
+                (Noise::Modes(_, correlation), 12) if correlation > 0.5 => 55.0,
+                (Noise::Modes(..), 12) => 70.0,
+                (Noise::Modes(_, correlation), _) if correlation > 0.5 => 74.0,
+                (Noise::Modes(..), _) => 84.0,
+                (Noise::Drift(..), 12) => 82.0,
+                (Noise::Drift(..), _) => 90.0,
             };
-            assert!(p50 >= least && p99 >= least - 3.0, "{name}, {slices} slices: {p50} {p99}");
+            assert!(p50 >= least && p99 >= least - 4.0, "{name}, {slices} slices: {p50} {p99}");
             let is_correlated = !matches!(noise, Noise::Drift(0.0, _));
             assert!(!is_correlated || naive < p50 - 8.0, "{name}: {naive} is not below {p50}");
         }

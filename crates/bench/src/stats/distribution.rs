@@ -33,7 +33,7 @@ impl Accumulator {
 
     /// Returns whether the next slice is the first of a round.
     pub(crate) fn begins_round(&self) -> bool {
-        self.passes.len() % 2 == 0
+        self.passes.len().is_multiple_of(2)
     }
 
     fn slices(&self) -> impl Iterator<Item = &Slice> {

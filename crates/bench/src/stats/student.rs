@@ -7,9 +7,7 @@ const FRACTION_STEPS: u32 = 300;
 /// Relative change of the continued fraction that ends it.
 const FRACTION_END: f64 = 1e-14;
 /// Halvings of the interval in which a quantile lies.
-const HALVINGS: u32 = 120;
-/// With as many degrees of freedom Student's t is normal to within 1e-7.
-const NORMAL_FREEDOM: f64 = 1e7;
+const HALVINGS: u32 = 80;
 /// No quantile that is asked for lies beyond it.
 const T_MAX: f64 = 1e6;
 
@@ -51,7 +49,7 @@ pub(crate) fn detectable(two_sided: f64, power: f64, freedom: f64) -> f64 {
 /// The probability that t exceeds `critical` where the mean lies `distance` standard errors from zero: over the distribution of the
 /// estimated error, relative to the true one.
 fn found(distance: f64, critical: f64, freedom: f64) -> f64 {
-    const STEPS: u32 = 2_000;
+    const STEPS: u32 = 400;
     let most = 1.0 + 8.0 / freedom.sqrt();
     let (mut weights, mut sum) = (0.0, 0.0);
     for step in 0..STEPS {
@@ -64,9 +62,12 @@ fn found(distance: f64, critical: f64, freedom: f64) -> f64 {
     sum / weights
 }
 
-/// The normal distribution function.
+/// The normal distribution function (Abramowitz and Stegun 26.2.17, error below 1e-7).
 fn normal(z: f64) -> f64 {
-    let tail = p_value(z, NORMAL_FREEDOM) / 2.0;
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let series = [1.330_274_429, -1.821_255_978, 1.781_477_937, -0.356_563_782, 0.319_381_530];
+    let sum = t * series.iter().fold(0.0, |sum, factor| sum * t + factor);
+    let tail = sum * (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
     if z > 0.0 { 1.0 - tail } else { tail }
 }
 

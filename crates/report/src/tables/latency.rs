@@ -32,7 +32,13 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
     let against = rows.iter().any(|row| compare::against_baseline(document, row, "p50").is_some());
     let mut lines = Vec::new();
     for group in view::by_circumstance(rows) {
-        lines.push(Line::Heading(group.heading));
+        let baselines =
+            group.rows.iter().filter_map(|row| compare::against_baseline(document, row, compare::shown_of(row)));
+        let heading = match baselines.map(|ratio| &ratio.against).next() {
+            Some(baseline) => format!("{}; ratios to {baseline}", group.heading),
+            None => group.heading,
+        };
+        lines.push(Line::Heading(heading));
         let fastest = view::fastest(&group.rows).filter(|_| group.rows.len() > 1);
         for row in group.rows {
             let best = fastest.is_some_and(|fastest| std::ptr::eq(fastest, row));

@@ -20,9 +20,14 @@ fn is_baseline(document: &Document, row: &Row, stat: &str) -> bool {
     ratios.any(|ratio| !is_control(ratio) && ratio.against == label(row) && belongs(ratio, row, stat))
 }
 
+/// The statistic whose ratio stands in the main table.
+pub(crate) fn shown_of(row: &Row) -> &'static str {
+    if is_stream(row) { "mean" } else { "p50" }
+}
+
 /// Returns the ratio of `row` to its baseline, for a cell: of the medians; for throughput, of the means.
 pub(crate) fn standing(document: &Document, row: &Row) -> String {
-    let stat = if is_stream(row) { "mean" } else { "p50" };
+    let stat = shown_of(row);
     match against_baseline(document, row, stat) {
         Some(ratio) => number::ratio(ratio.value),
         None if is_baseline(document, row, stat) => "baseline".into(),

@@ -49,7 +49,10 @@ pub(crate) fn summary(document: &Document) -> Summary {
 /// steady.
 pub(crate) fn headline(document: &Document) -> Option<(&Row, Vec<&Ratio>)> {
     let sections = latency_sections(document);
-    let groups: Vec<_> = sections.iter().flat_map(|section| by_circumstance(&section.rows)).collect();
+    // A ladder tells what its steps add, not which path is the fastest.
+    let only_ladder = sections.iter().all(|section| section.ladder);
+    let shown = sections.iter().filter(|section| only_ladder || !section.ladder);
+    let groups: Vec<_> = shown.flat_map(|section| by_circumstance(&section.rows)).collect();
     let candidates = || groups.iter().filter_map(|group| fastest(&group.rows)).filter(|row| !is_floor(&row.path));
     let with_ratio = |row: &&Row| compare::against_baseline(document, row, "p50").is_some();
     let row = candidates().find(with_ratio).or_else(|| candidates().next())?;
@@ -106,7 +109,10 @@ fn fastest_of(document: &Document, heading: &str, rows: &[&Row]) -> Option<Strin
     let ratios = compare::against_all(document, row, "p50");
     let tail: String = ratios.into_iter().map(|ratio| format!("; {}", against(document, ratio))).collect();
     let lowest = if rows.len() == 1 { "" } else { lowest(document, row, rows) };
-    Some(format!("{heading}: {lowest}{}, p50 {p50}{p99}{tail}.", label(row)))
+    let unknown: Vec<String> =
+        rows.iter().filter(|row| row.distribution.p50.is_none()).map(|row| label(row).to_owned()).collect();
+    let unknown = if unknown.is_empty() { String::new() } else { format!("; no p50: {}", words::list(&unknown)) };
+    Some(format!("{heading}: {lowest}{}, p50 {p50}{p99}{tail}{unknown}.", label(row)))
 }
 
 /// What the row of the lowest median is: the fastest only if no other path is as fast, as far as the ratios tell.
