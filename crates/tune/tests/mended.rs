@@ -167,3 +167,55 @@ fn a_change_is_made_where_it_counts() {
         },
     );
 }
+
+/// A host, a check, its status, words of what is shown, and the number of changes that are planned.
+type Case = (&'static str, String, Status, &'static str, usize);
+
+fn all(cases: Vec<Case>) {
+    for (id, lines, expected, words, changes) in cases {
+        look(&lines, id, |status, seen, plan| {
+            assert_eq!(status, expected, "{id}: {seen}\n{lines}");
+            assert!(seen.contains(words), "{id}: {seen}\n{lines}");
+            assert_eq!(plan.changes.len(), changes, "{id}: {plan:?}\n{lines}");
+        });
+    }
+}
+
+/// What the kernel would refuse, or what only the program can know, is not planned.
+#[test]
+fn what_cannot_be_set_is_not_planned() {
+    let clock = |flags: &str, now: &str, available: &str| {
+        let folder = "sys/devices/system/clocksource/clocksource0";
+        format!("{flags}{folder}/current_clocksource: {now}\n{folder}/available_clocksource: {available}\n")
+    };
+    let x86 = "proc/cpuinfo: flags : fpu tsc\n";
+    let arm = "proc/cpuinfo: Features : fp asimd\n";
+    let pages = "sys/devices/system/node/node{0-1}/hugepages/hugepages-2048kB/nr_hugepages: 0\n";
+    all(vec![
+        ("nic-tx-push", "ethtool/eth0/rings/tx-push: off\n".into(), Status::Info, "off (eth0)", 0),
+        ("cpu-clocksource", clock(x86, "hpet", "tsc hpet acpi_pm"), Status::Fail, "hpet; wanted", 1),
+        ("cpu-clocksource", clock(x86, "hpet", "hpet acpi_pm"), Status::Fail, "does not offer tsc", 0),
+        ("cpu-clocksource", clock(x86, "kvm-clock", "kvm-clock acpi_pm"), Status::Pass, "kvm-clock", 0),
+        ("cpu-clocksource", clock(arm, "arch_sys_counter", "arch_sys_counter"), Status::NotApplicable, "not an x86", 0),
+        ("mem-huge-pages", pages.into(), Status::Warn, "0", 0),
+    ]);
+}
+
+#[test]
+fn limits_of_a_container_are_those_at_its_own_root() {
+    let at = |membership: &str, files: &str| format!("proc/self/cgroup <<\n{membership}\n>>\n{files}");
+    let limited = "sys/fs/cgroup/cpu.max: 50000 100000\nsys/fs/cgroup/cpu.stat: nr_throttled 3\n\
+                   sys/fs/cgroup/memory.high: 4096\nsys/fs/cgroup/memory.max: 8192\n";
+    all(vec![
+        ("cgroup-cpu-limit", at("0::/", limited), Status::Fail, "50000 us of every 100000 us", 0),
+        ("cgroup-throttled", at("0::/", limited), Status::Fail, "3", 0),
+        ("cgroup-memory-high", at("0::/", limited), Status::Warn, "4096", 0),
+        ("cgroup-memory-max", at("0::/", limited), Status::Info, "8192", 0),
+        ("cgroup-cpu-limit", at("0::/a/b", limited), Status::Fail, "50000 us", 0),
+        ("cgroup-cpu-limit", at("0::/", ""), Status::Pass, "root group", 0),
+        ("cgroup-cpu-limit", at("1:cpu,cpuacct:/x\n0::/", ""), Status::NotApplicable, "version 1", 0),
+        ("cgroup-memory-high", at("1:cpu,cpuacct:/x\n0::/", ""), Status::Pass, "root group", 0),
+        ("cgroup-memory-high", at("4:memory:/x\n0::/", ""), Status::NotApplicable, "version 1", 0),
+        ("cgroup-cpu-limit", at("0::/../other", ""), Status::NotApplicable, "no control groups", 0),
+    ]);
+}
