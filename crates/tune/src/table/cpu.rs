@@ -6,6 +6,7 @@ use crate::cpus::CpuSet;
 use crate::location::Location;
 use crate::reading::{Form, Reading};
 use crate::scope::{Scope, flags};
+use std::collections::BTreeMap;
 
 const NO_CPUFREQ: &str = "no frequency control here; in a virtual machine the hypervisor has it";
 const CPU: &str = "sys:devices/system/cpu";
@@ -281,10 +282,10 @@ fn tsc(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 
 fn steal(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let stat = scope.text("proc:stat");
+    let lines: BTreeMap<&str, &str> = stat.lines().filter_map(|line| line.split_once(' ')).collect();
     let reading = |cpu: u32| {
         let name = format!("cpu{cpu}");
-        let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
-        let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        let ticks: Vec<u64> = lines.get(name.as_str())?.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         let total = ticks.iter().fold(0_u64, |sum, tick| sum.saturating_add(*tick));
         let permille = u128::from(*ticks.get(7)?) * 1000 / u128::from(total.max(1));
         let shown = format!("{}.{} % stolen", permille / 10, permille % 10);
