@@ -35,6 +35,35 @@ impl CpuSet {
         Some(Self(set))
     }
 
+    /// From a list of the kernel's command line (admin-guide/kernel-parameters, lib/bitmap.c `bitmap_parselist`): besides ranges it may
+    /// have `all`, `N` for the last CPU, and `0-N:USED/GROUP` for the first CPUs of each group. `None` if it is no such list.
+    pub fn boot_list(text: &str, online: &Self) -> Option<Self> {
+        let last = online.0.last().copied().unwrap_or_default();
+        let number = |text: &str| match text {
+            "N" | "n" => Some(last),
+            _ => text.parse::<u32>().ok().filter(|cpu| *cpu < CPUS_MAX),
+        };
+        let (mut set, mut named) = (BTreeSet::new(), 0);
+        for region in text.split(',').map(str::trim).filter(|region| !region.is_empty()) {
+            let (range, stride) = region.split_once(':').map_or((region, None), |(range, stride)| (range, Some(stride)));
+            let (first, last) = match range.split_once('-') {
+                Some((first, last)) => (number(first)?, number(last)?),
+                None if range.eq_ignore_ascii_case("all") => (0, last),
+                None => (number(range)?, number(range)?),
+            };
+            let (used, group) = match stride {
+                Some(stride) => stride.split_once('/').and_then(|(used, group)| Some((number(used)?, number(group)?)))?,
+                None => (1, 1),
+            };
+            named += last.checked_sub(first)? + 1;
+            if group == 0 || used > group || named > CPUS_MAX {
+                return None;
+            }
+            set.extend((first..=last).filter(|cpu| (cpu - first) % group < used));
+        }
+        Some(Self(set))
+    }
+
     /// From a mask: groups of eight hexadecimal digits, the highest CPUs first. `None` if it is no mask.
     pub fn mask(text: &str) -> Option<Self> {
         let digits: String = text.trim().chars().filter(|c| *c != ',').collect();
@@ -133,6 +162,20 @@ mod tests {
         }
         assert_eq!(CpuSet::list("").unwrap(), CpuSet::default());
         assert_eq!(CpuSet::mask("00000000,00000003").unwrap().to_string(), "0-1");
+    }
+
+    #[test]
+    fn the_command_line_has_more_spellings() {
+        let online = CpuSet::list("0-7").unwrap();
+        let set = |text| CpuSet::boot_list(text, &online).map(|set| set.to_string());
+        for (text, list) in
+            [("all", "0-7"), ("2-N", "2-7"), ("N", "7"), ("0-7:1/2", "0,2,4,6"), ("1,4-7:2/4,0", "0-1,4-5"), ("", "none")]
+        {
+            assert_eq!(set(text).as_deref(), Some(list), "{text}");
+        }
+        for text in ["3-1", "x", "0-7:1", "0-7:3/2", "0-7:0/0", "9999", "1-", &"0-N,".repeat(2000)] {
+            assert_eq!(set(text), None, "{text}");
+        }
     }
 
     #[test]

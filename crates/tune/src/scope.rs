@@ -126,6 +126,11 @@ impl<'a> Scope<'a> {
         self.command_line.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the values of every occurrence of a boot parameter, in their order.
+    pub(crate) fn boot_all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.command_line.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// Returns the first process of this name.
     pub(crate) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
