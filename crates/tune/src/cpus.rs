@@ -45,14 +45,17 @@ impl CpuSet {
         };
         let (mut set, mut named) = (BTreeSet::new(), 0);
         for region in text.split(',').map(str::trim).filter(|region| !region.is_empty()) {
-            let (range, stride) = region.split_once(':').map_or((region, None), |(range, stride)| (range, Some(stride)));
+            let (range, stride) =
+                region.split_once(':').map_or((region, None), |(range, stride)| (range, Some(stride)));
             let (first, last) = match range.split_once('-') {
                 Some((first, last)) => (number(first)?, number(last)?),
                 None if range.eq_ignore_ascii_case("all") => (0, last),
                 None => (number(range)?, number(range)?),
             };
             let (used, group) = match stride {
-                Some(stride) => stride.split_once('/').and_then(|(used, group)| Some((number(used)?, number(group)?)))?,
+                Some(stride) => {
+                    stride.split_once('/').and_then(|(used, group)| Some((number(used)?, number(group)?)))?
+                }
                 None => (1, 1),
             };
             named += last.checked_sub(first)? + 1;
@@ -168,9 +171,14 @@ mod tests {
     fn the_command_line_has_more_spellings() {
         let online = CpuSet::list("0-7").unwrap();
         let set = |text| CpuSet::boot_list(text, &online).map(|set| set.to_string());
-        for (text, list) in
-            [("all", "0-7"), ("2-N", "2-7"), ("N", "7"), ("0-7:1/2", "0,2,4,6"), ("1,4-7:2/4,0", "0-1,4-5"), ("", "none")]
-        {
+        for (text, list) in [
+            ("all", "0-7"),
+            ("2-N", "2-7"),
+            ("N", "7"),
+            ("0-7:1/2", "0,2,4,6"),
+            ("1,4-7:2/4,0", "0-1,4-5"),
+            ("", "none"),
+        ] {
             assert_eq!(set(text).as_deref(), Some(list), "{text}");
         }
         for text in ["3-1", "x", "0-7:1", "0-7:3/2", "0-7:0/0", "9999", "1-", &"0-N,".repeat(2000)] {

@@ -142,7 +142,8 @@ fn a_hostile_file_writes_plain_text() {
     let look = audit(&read, &Request::default(), &latency()).unwrap();
     let scope = Scope::of(&read, &Request::default()).unwrap();
     let plan = Plan::of(&scope, &look, &Choice::default()).unwrap();
-    let fleet = Fleet { profile: "x".into(), members: vec![Member { name: "x".into(), source: "x".into(), audit: look }] };
+    let fleet =
+        Fleet { profile: "x".into(), members: vec![Member { name: "x".into(), source: "x".into(), audit: look }] };
     let look = audit(&read, &Request::default(), &latency()).unwrap();
     for shown in [text::audit(&look, true, PAGE), text::plan(&plan, PAGE), show::table(&fleet, true, PAGE)] {
         assert!(shown.contains("swappiness"), "{shown}");

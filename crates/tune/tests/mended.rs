@@ -284,7 +284,8 @@ fn devices_are_judged_by_what_they_do() {
     let link = |folder: &str, now: u8| {
         format!("{device}{folder}/current_link_width: {now}\n{device}{folder}/max_link_width: 16\n")
     };
-    let physical = |now: u8| format!("{}{}{device}/physfn -> ../0000:01:00.1\n", link("", 0), link("/../0000:01:00.1", now));
+    let physical =
+        |now: u8| format!("{}{}{device}/physfn -> ../0000:01:00.1\n", link("", 0), link("/../0000:01:00.1", now));
     let polled = |name: &str, interval: u32| {
         format!(
             "sys/devices/system/edac/mc/mc0/mc_name: {name}\nsys/module/edac_core/parameters/edac_mc_poll_msec: {interval}\n"
@@ -321,7 +322,8 @@ fn shared_memory_has_huge_pages_of_its_own() {
              {folder}/hugepages-2048kB/shmem_enabled: {size}\n"
         )
     };
-    let (advise, never) = ("always within_size [advise] never deny force", "always within_size advise [never] deny force");
+    let (advise, never) =
+        ("always within_size [advise] never deny force", "always within_size advise [never] deny force");
     let (inherit, always) = ("always [inherit] within_size advise never", "[always] inherit within_size advise never");
     all(vec![
         ("mem-huge-daemon", host("6.12.0", advise, inherit), Status::Pass, "does not run", 0),

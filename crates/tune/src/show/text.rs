@@ -235,7 +235,12 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
         page.wrapped(YELLOW, 2, &format!("{}: {why}", change.location.words()), &mut text);
     }
     for (change, why) in &outcome.immovable {
-        page.wrapped(DIM, 2, &format!("{}: the kernel refuses to change it: {why}", change.location.words()), &mut text);
+        page.wrapped(
+            DIM,
+            2,
+            &format!("{}: the kernel refuses to change it: {why}", change.location.words()),
+            &mut text,
+        );
     }
     for (change, why) in &outcome.stuck {
         page.wrapped(

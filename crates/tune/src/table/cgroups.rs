@@ -85,7 +85,8 @@ fn groups(scope: &Scope<'_>, controller: &str) -> Result<BTreeSet<String>, Strin
     let mut found = BTreeSet::new();
     for owner in owners(scope) {
         let membership = scope.text(&format!("proc:{owner}/cgroup"));
-        let controllers = |line: &str| line.split(':').nth(1).map(|names| names.split(',').any(|one| one == controller));
+        let controllers =
+            |line: &str| line.split(':').nth(1).map(|names| names.split(',').any(|one| one == controller));
         if membership.lines().any(|line| controllers(line) == Some(true)) {
             return Err(format!("the controller {controller} belongs to control groups of version 1 here"));
         }

@@ -262,7 +262,9 @@ fn clock_source(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let available = scope.text(&folder.join("available_clocksource").to_string());
     let has_tsc = available.is_empty() || available.split_whitespace().any(|one| one == "tsc");
     Ok(vec![match &reading.value {
-        Ok(now) if !has_tsc => Reading::of("", now).shown(format!("{now}; the kernel does not offer tsc, only: {available}")),
+        Ok(now) if !has_tsc => {
+            Reading::of("", now).shown(format!("{now}; the kernel does not offer tsc, only: {available}"))
+        }
         _ => reading,
     }])
 }
@@ -285,7 +287,8 @@ fn steal(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let lines: BTreeMap<&str, &str> = stat.lines().filter_map(|line| line.split_once(' ')).collect();
     let reading = |cpu: u32| {
         let name = format!("cpu{cpu}");
-        let ticks: Vec<u64> = lines.get(name.as_str())?.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
+        let ticks: Vec<u64> =
+            lines.get(name.as_str())?.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         let total = ticks.iter().fold(0_u64, |sum, tick| sum.saturating_add(*tick));
         let permille = u128::from(*ticks.get(7)?) * 1000 / u128::from(total.max(1));
         let shown = format!("{}.{} % stolen", permille / 10, permille % 10);

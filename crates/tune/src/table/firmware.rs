@@ -74,7 +74,10 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "mem-error-polling",
         title: "interval at which memory controllers are polled for errors, in ms",
-        read: Read::Derived("edac_mc_poll_msec of edac_core, if a mc_name below /sys/devices/system/edac/mc is of a driver that polls", polling),
+        read: Read::Derived(
+            "edac_mc_poll_msec of edac_core, if a mc_name below /sys/devices/system/edac/mc is of a driver that polls",
+            polling,
+        ),
         absent: "no memory controller reports errors to the kernel (EDAC)",
         why: "Drivers without an error interrupt (ie31200 of Xeon E3 and E) read the controllers' registers at this interval, which may take \
               long. Those of larger servers (amd64, skx, i10nm, sb) do not poll, whatever the interval.",
@@ -114,7 +117,9 @@ fn smi(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
         Reading::of("", per_hour.to_string()).shown(format!("{per_hour} an hour ({count} in {seconds} s)"))
     });
     if seconds < LONG_ENOUGH && readings.iter().any(|one| one.value.is_ok()) {
-        return Err(format!("the count includes the firmware's start, and the host is up for {seconds} s, less than a day"));
+        return Err(format!(
+            "the count includes the firmware's start, and the host is up for {seconds} s, less than a day"
+        ));
     }
     Ok(readings)
 }

@@ -122,7 +122,10 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-tsc-watchdog",
         title: "watchdog of the TSC",
-        read: Read::Derived("tsc= of the command line; clock source; flags of /proc/cpuinfo; memory nodes or packages", watchdog),
+        read: Read::Derived(
+            "tsc= of the command line; clock source; flags of /proc/cpuinfo; memory nodes or packages",
+            watchdog,
+        ),
         hosts: Hosts::Metal,
         why: "The kernel compares the TSC with another clock on every CPU in turn, twice a second. Since Linux 5.16 it does not where \
               the TSC is constant, does not stop and has TSC_ADJUST, on up to two memory nodes (four in newer kernels, \
@@ -303,7 +306,8 @@ fn prerequisites(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let clock = clock_source(scope);
     let wants_tsc = !scope.is_guest && super::needs_x86(scope).is_ok();
     let limits = super::cgroups::limit(scope).unwrap_or_default();
-    let limited = limits.iter().find(|group| group.value.as_deref() == Ok("limited")).filter(|_| scope.is_since((6, 6)));
+    let limited =
+        limits.iter().find(|group| group.value.as_deref() == Ok("limited")).filter(|_| scope.is_since((6, 6)));
     let apart = crate::scope::isolated(scope.host);
     let shared = tickless.without(&apart);
     let lacking = [
