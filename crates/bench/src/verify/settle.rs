@@ -10,14 +10,8 @@ use std::time::{Duration, Instant};
 /// The daemons, by the beginning of their names.
 const DAEMONS: [&str; 2] = ["kcompactd", "khugepaged"];
 /// The checks whose switch wakes one of them.
-const WAKING: [&str; 6] = [
-    "mem-compaction",
-    "mem-compact-locked",
-    "mem-huge-daemon",
-    "mem-huge-transparent",
-    "mem-huge-sizes",
-    "mem-huge-shmem",
-];
+const WAKING: [&str; 5] =
+    ["mem-compaction", "mem-huge-daemon", "mem-huge-transparent", "mem-huge-sizes", "mem-huge-shmem"];
 /// The time without work after which a daemon is idle.
 const QUIET: Duration = Duration::from_millis(500);
 /// The longest wait for that.

@@ -126,18 +126,29 @@ fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     scope.needs_hot()?;
     let interrupts = scope.text("proc:interrupts");
     let table = table(&interrupts);
-    let of = |interface: &Interface| {
+    let is_hot = |reading: &Reading| {
+        let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
+        set.is_some_and(|set| !set.is_empty() && scope.cpus.hot.covers(&set))
+    };
+    // Interfaces of one device have the same vectors: each is read once.
+    let mut known: BTreeMap<u32, (Reading, bool)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for interface in &scope.interfaces {
         let ours = vectors(scope.host, &interface.name, &table);
         let mut candidates: Vec<&Row<'_>> = ours.iter().filter_map(|irq| table.get(irq)).collect();
         candidates.sort_by_key(|row| std::cmp::Reverse(row.count));
-        let readings: Vec<Reading> = candidates.iter().map(|row| affinity(scope, row.irq, row.action)).collect();
-        let is_hot = |reading: &&Reading| {
-            let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
-            set.is_some_and(|set| !set.is_empty() && scope.cpus.hot.covers(&set))
-        };
-        readings.iter().find(is_hot).or(readings.first()).cloned()
-    };
-    Ok(scope.interfaces.iter().filter_map(of).collect())
+        for row in &candidates {
+            known.entry(row.irq).or_insert_with(|| {
+                let reading = affinity(scope, row.irq, row.action);
+                let is_hot = is_hot(&reading);
+                (reading, is_hot)
+            });
+        }
+        let of = |row: &&Row<'_>| known.get(&row.irq);
+        let hot = candidates.iter().filter_map(of).find(|(_, is_hot)| *is_hot);
+        found.extend(hot.or(candidates.first().and_then(of)).map(|(reading, _)| reading.clone()));
+    }
+    Ok(found)
 }
 
 /// Interrupt 0 of a PC: the timer's, which cannot be moved (IRQF_NOBALANCING).
