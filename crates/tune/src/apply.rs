@@ -20,8 +20,8 @@ pub struct Outcome {
     pub applied: usize,
     /// Settings that could not be changed, with the reasons.
     pub failed: Vec<(Change, String)>,
-    /// Interrupts that the kernel refuses to move (the timer's, a device's managed vectors), with its errors. They
-    /// look like any other in `/proc/interrupts`, so only an attempt shows it.
+    /// Settings that the kernel refuses to change, with its errors: interrupts that it manages (the timer's, a device's), and
+    /// settings that a driver reports and does not offer. They look like any other, so only an attempt shows it.
     pub immovable: Vec<(Change, String)>,
     /// Settings that could not be reverted, with the reasons.
     pub stuck: Vec<(Change, String)>,
@@ -110,10 +110,12 @@ enum SetError {
 
 impl SetError {
     /// Classifies an error. For an interrupt that the kernel manages, a write is EIO or EPERM (kernel/irq/proc.c,
-    /// `write_irq_affinity`), also for root; without root, open(2) already fails with EACCES.
+    /// `write_irq_affinity`), also for root; without root, open(2) already fails with EACCES. EOPNOTSUPP says of any setting that
+    /// the driver does not offer it.
     fn of(location: &Location, error: &io::Error) -> Self {
-        let is_managed = matches!(Errno::from_io_error(error), Some(Errno::IO | Errno::PERM));
-        if location.is_interrupt() && is_managed {
+        let errno = Errno::from_io_error(error);
+        let is_managed = location.is_interrupt() && matches!(errno, Some(Errno::IO | Errno::PERM));
+        if is_managed || errno == Some(Errno::OPNOTSUPP) {
             Self::Immovable(error.to_string())
         } else {
             Self::Failed(error.to_string())

@@ -2,7 +2,10 @@
 
 use crate::host::Host;
 use crate::location::Location;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The most vectors of one device (MSI-X).
+const VECTORS_MAX: usize = 2048;
 
 /// Returns the location of an interrupt's CPUs.
 pub fn affinity_of(irq: u32) -> Location {
@@ -12,15 +15,20 @@ pub fn affinity_of(irq: u32) -> Location {
 /// Returns the numbers of the interface's vectors: those of its device, or, for a device behind a bus (virtio), those that
 /// carry the device's name and a queue's in `interrupts`, the text of /proc/interrupts.
 pub fn of_interface(host: &dyn Host, interface: &str, interrupts: &str) -> BTreeSet<u32> {
+    vectors(host, interface, &table(interrupts))
+}
+
+/// Returns the same for a text that was parsed already.
+pub(crate) fn vectors(host: &dyn Host, interface: &str, table: &Table<'_>) -> BTreeSet<u32> {
     let Ok(device) = Location::parse(&format!("sys:class/net/{interface}/device")) else { return BTreeSet::new() };
     let own = host.list(&device.join("msi_irqs"));
-    let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).collect();
+    let mut found: BTreeSet<u32> = own.iter().filter_map(|name| name.parse().ok()).take(VECTORS_MAX).collect();
     if found.is_empty() {
         let behind = host.resolve(&device);
         let name = behind.as_ref().and_then(|location| location.path().rsplit('/').next()).unwrap_or(interface);
         let prefix = format!("{name}-");
-        let ours = rows(interrupts).filter(|row| row.action.starts_with(&prefix) && !row.action.ends_with("-config"));
-        found.extend(ours.map(|row| row.irq));
+        let is_ours = |row: &&Row<'_>| row.action.starts_with(&prefix) && !row.action.ends_with("-config");
+        found.extend(table.values().filter(is_ours).map(|row| row.irq).take(VECTORS_MAX));
     }
     found
 }
@@ -34,7 +42,15 @@ pub(crate) struct Row<'a> {
     pub(crate) action: &'a str,
 }
 
-pub(crate) fn rows(interrupts: &str) -> impl Iterator<Item = Row<'_>> {
+/// The rows of devices in /proc/interrupts, by their numbers.
+pub(crate) type Table<'a> = BTreeMap<u32, Row<'a>>;
+
+/// Parses the text of /proc/interrupts.
+pub(crate) fn table(interrupts: &str) -> Table<'_> {
+    rows(interrupts).map(|row| (row.irq, row)).collect()
+}
+
+fn rows(interrupts: &str) -> impl Iterator<Item = Row<'_>> {
     interrupts.lines().skip(1).filter_map(|line| {
         let (irq, rest) = line.split_once(':')?;
         let irq = irq.trim().parse().ok()?;

@@ -12,6 +12,9 @@ const READINGS_MAX: usize = 4096;
 /// The most processes that are read; a host has some thousand.
 const PROCESSES_MAX: usize = 32_768;
 
+/// The most interfaces of hardware that are read without being named.
+const INTERFACES_MAX: usize = 256;
+
 /// The most cgroups below the root that are read; systemd creates about five.
 const GROUPS_MAX: usize = 1024;
 
@@ -123,6 +126,11 @@ impl<'a> Scope<'a> {
         self.command_line.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Returns the values of every occurrence of a boot parameter, in their order.
+    pub(crate) fn boot_all(&self, name: &str) -> impl Iterator<Item = &str> {
+        self.command_line.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// Returns the first process of this name.
     pub(crate) fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|task| task.name == name)
@@ -226,7 +234,7 @@ fn interfaces(host: &dyn Host, named: &[String]) -> Result<Vec<Interface>, Probl
     let interface = |name: &String| Interface { name: name.clone(), driver: driver(host, name) };
     if named.is_empty() {
         let is_hardware = |name: &&String| host.resolve(&folder.join(name).join("device")).is_some();
-        return Ok(present.iter().filter(is_hardware).map(interface).collect());
+        return Ok(present.iter().filter(is_hardware).take(INTERFACES_MAX).map(interface).collect());
     }
     if let Some(missing) = named.iter().find(|name| !present.contains(name)) {
         return Err(Problem::usage(format!("cannot audit interface {missing}"), "there is none of this name")

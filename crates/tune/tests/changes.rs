@@ -216,12 +216,16 @@ fn a_plan_that_is_no_longer_true_is_refused() {
     assert!(stage.state.path().join("lock").exists());
 }
 
-/// The host of a stage, but for what a test wants otherwise: an interrupt that the kernel keeps, another network namespace.
+/// The host of a stage, but for what a test wants otherwise: a setting that the kernel refuses to change, another network namespace.
 struct Other<'a> {
     host: &'a Tree,
     immovable: &'static str,
+    errno: i32,
     network: &'static str,
 }
+
+const EIO: i32 = 5;
+const EOPNOTSUPP: i32 = 95;
 
 impl Host for Other<'_> {
     fn read(&self, location: &Location) -> Result<String, Absence> {
@@ -242,7 +246,7 @@ impl Host for Other<'_> {
 
     fn write(&self, location: &Location, value: &str) -> io::Result<()> {
         match location.path() == self.immovable {
-            true => Err(io::Error::from_raw_os_error(5)),
+            true => Err(io::Error::from_raw_os_error(self.errno)),
             false => self.host.write(location, value),
         }
     }
@@ -260,7 +264,7 @@ fn an_interrupt_that_the_kernel_keeps_is_told_and_the_others_move() {
     let plan = stage.plan(&only(&["irq-others"]));
     let locations: Vec<&str> = plan.changes.iter().map(|change| change.location.path()).collect();
     assert_eq!(locations, ["irq/8/smp_affinity_list", "irq/50/smp_affinity_list"], "never the timer's, 0");
-    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", network: "tree" };
+    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", errno: EIO, network: "tree" };
     let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
     assert_eq!((outcome.applied, outcome.immovable.len()), (1, 1));
     assert!(outcome.failed.is_empty() && !outcome.is_partial());
@@ -274,10 +278,30 @@ fn an_interrupt_that_the_kernel_keeps_is_told_and_the_others_move() {
 fn an_interrupt_alone_that_the_kernel_keeps_leaves_nothing_to_put_back() {
     let stage = Stage::new();
     let plan = stage.plan(&only(&["irq-others"]));
-    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", network: "tree" };
+    let host = Other { host: &stage.host, immovable: "irq/50/smp_affinity_list", errno: EIO, network: "tree" };
     let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
     assert_eq!((outcome.applied, outcome.immovable.len(), outcome.snapshot), (0, 1, None));
     assert!(stage.store.list().unwrap().is_empty());
+}
+
+#[test]
+fn a_setting_that_the_driver_does_not_offer_leaves_the_others_applied() {
+    let stage = Stage::new();
+    let plan = stage.plan(&only(&["nic-lro", "nic-rx-usecs"]));
+    assert_eq!(plan.changes.len(), 2);
+    let host = Other { host: &stage.host, immovable: "eth0/features/rx-lro", errno: EOPNOTSUPP, network: "tree" };
+    let outcome = apply(&host, &stage.store, &plan, false, &mut |_| ()).unwrap();
+    assert_eq!((outcome.applied, outcome.immovable.len(), outcome.failed.len()), (1, 1, 0));
+    assert!(stage.undo().iter().all(|state| *state == RevertState::Back));
+}
+
+/// intel_pstate bounds the lowest performance by the highest, and the highest by the lowest from below.
+#[test]
+fn the_highest_performance_is_raised_first_and_lowered_last() {
+    let stage = Stage::new();
+    let plan = stage.plan(&only(&["cpu-min-perf", "cpu-max-perf"]));
+    let order: Vec<&str> = plan.changes.iter().map(|change| change.check.as_str()).collect();
+    assert_eq!(order, ["cpu-max-perf", "cpu-min-perf"]);
 }
 
 #[test]
@@ -285,7 +309,7 @@ fn from_another_network_namespace_what_is_the_whole_hosts_comes_back() {
     let stage = Stage::new();
     stage.apply(&stage.plan(&only(&["mem-swappiness", "tcp-autocorking"])), false);
     let snapshot = stage.store.list().unwrap().pop().unwrap();
-    let there = Other { host: &stage.host, immovable: "", network: "another" };
+    let there = Other { host: &stage.host, immovable: "", errno: EIO, network: "another" };
     let told = revert(&there, &stage.store, &snapshot, &mut |_| ()).unwrap();
     let of =
         |path: &str| told.iter().find(|(change, _)| change.location.path().ends_with(path)).map(|(_, state)| state);
@@ -301,7 +325,7 @@ fn where_all_of_it_is_of_another_network_namespace_it_is_refused_with_the_way_on
     let stage = Stage::new();
     stage.apply(&stage.plan(&only(&["tcp-autocorking"])), false);
     let snapshot = stage.store.list().unwrap().pop().unwrap();
-    let there = Other { host: &stage.host, immovable: "", network: "another" };
+    let there = Other { host: &stage.host, immovable: "", errno: EIO, network: "another" };
     let problem = revert(&there, &stage.store, &snapshot, &mut |_| ()).unwrap_err().to_string();
     assert!(problem.contains("network namespace tree") && problem.contains("--forget"), "{problem}");
     assert_eq!(stage.store.list().unwrap().len(), 1);

@@ -11,9 +11,10 @@ use sidestep_tune::cpus::CpuSet;
 use sidestep_tune::fleet::drift::between;
 use sidestep_tune::fleet::{Fleet, Member, Saved, audit, parse_any, record};
 use sidestep_tune::host::Tree;
+use sidestep_tune::plan::{Choice, Plan};
 use sidestep_tune::profile::{self, Profile};
 use sidestep_tune::scope::{Request, Scope};
-use sidestep_tune::show::text::{Page, seen};
+use sidestep_tune::show::text::{self, Page, seen};
 use sidestep_tune::show::{fleet as show, json};
 use std::fs;
 use support::{HOSTS, unpack};
@@ -125,6 +126,46 @@ fn drift_names_values_and_verdicts() {
     let all = [("now".to_owned(), drifts)];
     let document: serde_json::Value = serde_json::from_str(&show::drift_json("good", &all).unwrap()).unwrap();
     assert_eq!(document["hosts"][0]["checks"][0]["values"][0]["now"], "60");
+}
+
+/// Escape sequences in values, names and reasons do not reach the terminal.
+#[test]
+fn a_hostile_file_writes_plain_text() {
+    let escape = "\u{1b}]0;x\u{7}\u{202e}";
+    let text = format!(
+        "sys/devices/system/cpu/online: 0-1\nsys/class/net/eth0/device -> ../../../devices/pci0\n\
+         sys/devices/pci0/uevent: DRIVER=x{escape}\nproc/sys/vm/swappiness: 60{escape}\n\
+         sys/kernel/mm/ksm/run: 1{escape}\nproc/swaps <<\nx\n/dev/{escape} x\n>>\n"
+    );
+    let file = saved(&text).to_json().unwrap();
+    let read = parse_any(file.as_bytes()).expect("values may hold anything");
+    let look = audit(&read, &Request::default(), &latency()).unwrap();
+    let scope = Scope::of(&read, &Request::default()).unwrap();
+    let plan = Plan::of(&scope, &look, &Choice::default()).unwrap();
+    let fleet =
+        Fleet { profile: "x".into(), members: vec![Member { name: "x".into(), source: "x".into(), audit: look }] };
+    let look = audit(&read, &Request::default(), &latency()).unwrap();
+    for shown in [text::audit(&look, true, PAGE), text::plan(&plan, PAGE), show::table(&fleet, true, PAGE)] {
+        assert!(shown.contains("swappiness"), "{shown}");
+        assert!(!shown.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{shown:?}");
+    }
+}
+
+/// Many interfaces, each with many rows of /proc/interrupts, many CPUs: what is read of them is bounded.
+#[test]
+fn a_hostile_file_is_read_in_bounds() {
+    let mut text = "sys/devices/system/cpu/online: 0-8191\nproc/uptime: 100.0 1\n".to_owned();
+    for number in 0..400 {
+        text.push_str(&format!("sys/class/net/e{number}/device -> ../../../devices/virtio0\n"));
+    }
+    text.push_str("sys/devices/virtio0/uevent: DRIVER=x\nproc/interrupts <<\nCPU0\n");
+    (0..10_000).for_each(|irq| text.push_str(&format!("{irq}: 1 virtio0-x\n")));
+    text.push_str(">>\n");
+    let folder = unpack(&text);
+    let taken = record(&Tree::at(folder.path()), &[], CpuSet::list("0-3").as_ref()).unwrap();
+    let audit = audit(&taken, &Request::default(), &latency()).unwrap();
+    assert_eq!(audit.interfaces.len(), 256);
+    assert!(audit.findings.iter().all(|finding| finding.values.len() <= 10_000));
 }
 
 /// What the fuzzer begins with is a host.

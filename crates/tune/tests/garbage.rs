@@ -17,20 +17,24 @@ use sidestep_tune::{policy, table};
 use std::fs;
 use support::{HOSTS, bytes, unpack};
 
+/// No escape sequence, and no other control character reaches the terminal.
+fn is_plain(shown: &str) {
+    assert!(!shown.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{202e}'), "{shown:?}");
+}
+
 /// Everything that is computed from the files of a host.
 fn everything(host: &dyn Host, hot: Option<CpuSet>, profiles: &[&str]) {
     let Ok(scope) = Scope::of(host, &Request { hot, ..Request::default() }) else { return };
     for name in profiles {
         let audit = Audit::of(&scope, &Profile::built_in(name).unwrap());
         assert_eq!(audit.findings.len(), table::checks().count());
-        let page = text::Page { colour: true, width: 1 };
-        let shown = text::audit(&audit, true, page);
-        assert!(!shown.contains(|c: char| c.is_control() && c != '\n' && c != '\u{1b}'), "{shown:?}");
+        let page = text::Page { colour: false, width: 1 };
+        is_plain(&text::audit(&audit, true, page));
         json::audit(&audit).unwrap();
         let allow = table::checks().filter(|check| check.dangerous).map(|check| check.id.to_owned()).collect();
         let plan = Plan::of(&scope, &audit, &Choice { allow, ..Choice::default() }).unwrap();
         assert!(plan.changes.iter().all(|change| change.location.is_settable() && change.before != change.after));
-        text::plan(&plan, page);
+        is_plain(&text::plan(&plan, page));
         let policy = policy::of(&audit, "x");
         Profile::parse(&policy, "x").unwrap_or_else(|problem| panic!("{problem}\n{policy}"));
     }

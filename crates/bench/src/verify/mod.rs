@@ -6,6 +6,7 @@ mod decision;
 mod pauses;
 mod rates;
 mod setting;
+mod settle;
 mod step;
 
 pub use setting::{Consent, settings};
@@ -86,13 +87,15 @@ struct Climb<'a> {
     path: &'static Path,
     kept: Rung,
     switches: Vec<Switch>,
+    /// Set once a step is kept whose switch wakes a daemon of the kernel: every turn may make it again.
+    wakes_daemon: bool,
 }
 
 impl<'a> Climb<'a> {
     fn new(bench: &'a mut Bench, load: Load) -> Self {
         // The first path is that of an untuned program.
         let kept = Rung { cpu: Some(bench.cpus.client), ..Rung::default() };
-        Self { bench, load, path: &crate::path::PATHS[0], kept, switches: Vec::new() }
+        Self { bench, load, path: &crate::path::PATHS[0], kept, switches: Vec::new(), wakes_daemon: false }
     }
 
     fn step(&mut self, number: &str, step: Step, progress: &mut dyn Progress) -> Findings {
@@ -137,7 +140,8 @@ impl<'a> Climb<'a> {
     /// Judges a step by pauses alone.
     fn by_pauses(&mut self, number: &str, told: Told, rung: Rung, progress: &mut dyn Progress) -> Findings {
         let rungs = [&self.kept, &rung];
-        let mut arms = pauses::Arms { bench: self.bench, switches: &mut self.switches, rungs };
+        let wakes_daemon = self.wakes_daemon || settle::wakes(&told.name);
+        let mut arms = pauses::Arms { bench: self.bench, switches: &mut self.switches, rungs, wakes_daemon };
         let name = format!("{number}: {}", told.name);
         let decision = match arms.watch(&name, self.load.pause_time, progress) {
             Ok(arms) => {
@@ -151,7 +155,7 @@ impl<'a> Climb<'a> {
         };
         let (decision, hiccups, problem) = decision;
         if decision.is_kept() {
-            self.kept = rung;
+            (self.kept, self.wakes_daemon) = (rung, wakes_daemon);
         }
         let step = Told { decision: decision.word().into(), reason: decision.reason, hiccups, ..told };
         Findings { steps: vec![step], problem, ..Findings::default() }

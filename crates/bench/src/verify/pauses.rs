@@ -37,6 +37,8 @@ pub(super) struct Arms<'a> {
     pub(super) bench: &'a Bench,
     pub(super) switches: &'a mut [Switch],
     pub(super) rungs: [&'a Rung; 2],
+    /// Set if the switch wakes a daemon of the kernel, whose work is waited for.
+    pub(super) wakes_daemon: bool,
 }
 
 impl Arms<'_> {
@@ -72,6 +74,9 @@ impl Arms<'_> {
             switch.turn(rung.switches.contains(&place))?;
         }
         std::thread::sleep(SETTLE);
+        if self.wakes_daemon {
+            super::settle::settle(|| self.bench.is_stopped())?;
+        }
         let cpu = rung.cpu.unwrap_or(self.bench.cpus.client);
         let mut counted = [0; LENGTHS.len()];
         let mut left = length;
@@ -133,26 +138,34 @@ pub(super) fn decide([without, with]: &[Arm; 2]) -> Decision {
     Decision { outcome, reason }
 }
 
-/// Tells "no difference" from "too short to see one": what would have been seen, or the time that it needs.
+/// Tells "no difference" from "too short to see one", for each length: what would have been seen, or the time that it needs.
 fn undecided(without: &Arm, with: &Arm, level: f64) -> (Outcome, String) {
-    // The shortest pauses come most often: where they are too few, the longer ones are, too.
-    let (before, after) = (&without.counts[0], &with.counts[0]);
+    let (mut seen, mut unseen) = (Vec::new(), Vec::new());
+    for ((length, before), after) in LENGTHS.iter().zip(&without.counts).zip(&with.counts) {
+        match judged(*length, before, after, level) {
+            Ok(words) => seen.push(words),
+            Err(words) => unseen.push(words),
+        }
+    }
+    if unseen.is_empty() {
+        return (Outcome::Dropped, format!("no measurable difference here; {}", seen.join("; ")));
+    }
+    let rest = if seen.is_empty() { String::new() } else { format!("; no difference of others: {}", seen.join("; ")) };
+    (Outcome::Unseen, format!("could not have been seen in this time: {} (--pause-time){rest}", unseen.join("; ")))
+}
+
+/// Returns what would have been seen of pauses of a length; Err has the time that it needs, if nothing would.
+fn judged(length: Duration, before: &Counts, after: &Counts, level: f64) -> Result<String, String> {
     let ratio = compare(before, after, level);
     let pauses = ratio.count as f64 / 2.0 / ratio.dispersion;
-    let (each, shortest) = (Duration::from_secs_f64(before.seconds.max(0.0)), LENGTHS[0]);
     if let Some(visible) = visible_ratio(pauses, level) {
-        let drop = (1.0 - visible) * 100.0;
-        let seen =
-            format!("pauses of {shortest:?} or more: {:.0} and {:.0} an hour", before.per_hour(), after.per_hour());
-        return (
-            Outcome::Dropped,
-            format!(
-                "no measurable difference here; {seen}; a drop of {drop:.0} % would have been seen in half of such runs"
-            ),
-        );
+        let (drop, rates) = ((1.0 - visible) * 100.0, [before, after].map(Counts::per_hour));
+        return Ok(format!(
+            "pauses of {length:?} or more: {:.0} and {:.0} an hour, a drop of {drop:.0} % would have been seen in half of such runs",
+            rates[0], rates[1]
+        ));
     }
-    let needed = pauses_needed(level);
-    let seen = format!("{} pauses of {shortest:?} or more came in twice {each:.1?}", ratio.count);
+    let (needed, each) = (pauses_needed(level), Duration::from_secs_f64(before.seconds.max(0.0)));
     let time = match ratio.count {
         0 => format!("what happens once an hour needs {needed:.0} hours for each arm"),
         _ => {
@@ -160,7 +173,7 @@ fn undecided(without: &Arm, with: &Arm, level: f64) -> (Outcome, String) {
             format!("to see that they end needs {:.0} s for each arm", (before.seconds * factor).ceil())
         }
     };
-    (Outcome::Unseen, format!("could not have been seen in this time: {seen}; {time} (--pause-time)"))
+    Err(format!("{} pauses of {length:?} or more came in twice {each:.1?}, and {time}", ratio.count))
 }
 
 #[cfg(test)]
@@ -202,11 +215,23 @@ mod tests {
         let few = decided([[1, 0, 0], [0, 0, 0], [1, 0, 0], [0, 0, 0]], [[0, 0, 0]; 4]);
         assert_eq!(few.outcome, Outcome::Unseen);
         assert!(few.reason.contains("2 pauses of 10µs") && few.reason.contains("840 s"), "{}", few.reason);
-        let same = decided([[100, 0, 0]; 4], [[100, 0, 0]; 4]);
+        let same = decided([[100, 90, 80]; 4], [[100, 90, 80]; 4]);
         assert!(
             same.outcome == Outcome::Dropped && same.reason.contains("would have been seen in half"),
             "{}",
             same.reason
         );
+    }
+
+    /// Many short pauses say nothing of long ones, which are what most of these settings cause.
+    #[test]
+    fn a_length_that_could_not_be_judged_is_not_dropped() {
+        let short_alone = decided([[100, 0, 0]; 4], [[100, 0, 0]; 4]);
+        assert_eq!(short_alone.outcome, Outcome::Unseen, "{}", short_alone.reason);
+        for words in ["0 pauses of 100µs", "0 pauses of 1ms", "no difference of others: pauses of 10µs"] {
+            assert!(short_alone.reason.contains(words), "{words}: {}", short_alone.reason);
+        }
+        let no_long = decided([[100, 90, 1]; 4], [[100, 90, 0]; 4]);
+        assert!(no_long.outcome == Outcome::Unseen && no_long.reason.contains("4 pauses of 1ms"), "{}", no_long.reason);
     }
 }

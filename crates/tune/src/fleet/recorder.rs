@@ -9,6 +9,7 @@ use crate::policy::host_name;
 use crate::profile::Profile;
 use crate::scope::{Request, Scope};
 use sidestep_sys::Problem;
+use sidestep_sys::printable::is_printable;
 use std::cell::RefCell;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -61,7 +62,9 @@ impl Host for Recorder<'_> {
     }
 
     fn list(&self, location: &Location) -> Vec<String> {
-        let names = self.host.list(location);
+        let mut names = self.host.list(location);
+        // A file with such a name would not be read again.
+        names.retain(|name| name.chars().all(is_printable));
         // /proc lists the processes, and they are kept as such.
         if *location != Location::of("proc:") {
             self.keep(|kept| _ = kept.lists.insert(location.clone(), names.clone()));

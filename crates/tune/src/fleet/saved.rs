@@ -117,7 +117,8 @@ fn parse(bytes: &[u8]) -> Result<Saved, String> {
 /// Returns an error if the file holds what no host can answer, or too much of it.
 fn check(saved: &Saved) -> Result<(), String> {
     let is_name = |name: &str| !matches!(name, "" | "." | "..") && name.len() <= NAME_BYTES_MAX;
-    let is_entry = |name: &String| is_name(name) && !name.contains(['/', '\0']);
+    let is_entry = |name: &String| is_name(name) && !name.contains('/') && name.chars().all(is_printable);
+    let is_shown = |location: &Location| location.path().chars().all(is_printable);
     let names: usize = saved.lists.values().map(Vec::len).sum();
     if saved.count().max(names).max(saved.pids.len()) > ANSWERS_MAX {
         return Err(format!("it has more than {ANSWERS_MAX} answers"));
@@ -125,11 +126,14 @@ fn check(saved: &Saved) -> Result<(), String> {
     if !is_name(&saved.name) || !saved.name.chars().all(is_printable) {
         return Err("its name is not one of a host".into());
     }
+    if !saved.values.keys().chain(saved.lists.keys()).chain(saved.links.keys()).all(is_shown) {
+        return Err("it has a location with characters that cannot be shown".into());
+    }
     if let Some((location, _)) = saved.values.iter().find(|(_, answer)| answer.bytes() > TEXT_BYTES_MAX) {
         return Err(format!("{location} is longer than {TEXT_BYTES_MAX} bytes"));
     }
     if let Some((location, _)) = saved.lists.iter().find(|(_, names)| !names.iter().all(is_entry)) {
-        return Err(format!("{location} has a name that no file can have"));
+        return Err(format!("{location} has a name that no host has"));
     }
     match CpuSet::list(&saved.hot) {
         Some(_) => Ok(()),
@@ -211,8 +215,11 @@ mod tests {
         for (from, to, words) in [
             ("\"schema\":1", "\"schema\":9", "format 9"),
             ("proc:sys/vm/x", "proc:sys/../../etc/shadow", "leaves its folder"),
-            ("\"lo\"", "\"../lo\"", "no file can have"),
-            ("\"lo\"", "\"\"", "no file can have"),
+            ("\"lo\"", "\"../lo\"", "no host has"),
+            ("\"lo\"", "\"\"", "no host has"),
+            ("\"lo\"", "\"e\\u001b[2J\"", "no host has"),
+            ("\"lo\"", "\"e\\u202e\"", "no host has"),
+            ("proc:sys/vm/x", "proc:sys/\\u001b]0;x", "cannot be shown"),
             ("\"name\":\"a\"", "\"name\":\"\\u001b[2J\"", "not one of a host"),
             ("\"name\":\"a\"", "\"name\":\"\"", "not one of a host"),
             ("2-3", "3-2", "hot CPUs"),

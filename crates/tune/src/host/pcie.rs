@@ -5,6 +5,7 @@ use super::Absence;
 use crate::location::Location;
 use std::fs::File;
 use std::io::Read;
+use std::path::Path;
 
 /// Bytes of the configuration space that hold the capabilities.
 const CONFIG_BYTES: u64 = 256;
@@ -19,8 +20,16 @@ const PCI_EXPRESS: u8 = 0x10;
 /// Reads INTERFACE/NAME.
 pub(super) fn read(location: &Location) -> Result<String, Absence> {
     let (interface, name) = location.path().split_once('/').ok_or(Absence::Missing)?;
+    read_device(Path::new(&format!("/sys/class/net/{interface}/device")), name)
+}
+
+/// Reads a field of a device's folder. In a virtual function these fields are reserved and read 0: the values of its physical
+/// function hold for it (SR-IOV 1.1, 3.5.3 and 3.5.4).
+fn read_device(device: &Path, name: &str) -> Result<String, Absence> {
+    let physical = device.join("physfn");
+    let device = if physical.exists() { &physical } else { device };
     let mut config = Vec::new();
-    File::open(format!("/sys/class/net/{interface}/device/config"))?.take(CONFIG_BYTES).read_to_end(&mut config)?;
+    File::open(device.join("config"))?.take(CONFIG_BYTES).read_to_end(&mut config)?;
     if config.len() <= HEADER_BYTES {
         return Err(Absence::Denied);
     }
@@ -86,6 +95,18 @@ mod tests {
             .map(|name| field(&config, name).unwrap());
         assert_eq!(found, ["512", "256", "4096", "on"]);
         assert_eq!(field(&config, "no-such"), None);
+    }
+
+    #[test]
+    fn a_virtual_function_has_the_values_of_its_physical_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut own = config();
+        own[0x68..0x6a].fill(0);
+        std::fs::write(folder.path().join("config"), own).unwrap();
+        assert_eq!(read_device(folder.path(), "max-payload").as_deref(), Ok("128"));
+        std::fs::create_dir(folder.path().join("physfn")).unwrap();
+        std::fs::write(folder.path().join("physfn/config"), config()).unwrap();
+        assert_eq!(read_device(folder.path(), "max-payload").as_deref(), Ok("256"));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub fn table(fleet: &Fleet, all: bool, page: Page) -> String {
     let mut text = format!("profile {}; hosts: {}\n\n", fleet.profile, fleet.members.len());
     let digits = fleet.members.len().to_string().len();
     for (number, member) in (1..).zip(&fleet.members) {
-        let _ = writeln!(text, "{number:>digits$}  {}  {}", member_words(member), counts_words(member));
+        page.line(&format!("{number:>digits$}  {}  {}", member_words(member), counts_words(member)), &mut text);
     }
     text.push_str("\nF fails, w warns, ? only root may read it, . passes, i is reported, - does not apply\n");
     let columns = (page.width.saturating_sub(NAME) / (digits + 1)).max(1);
@@ -53,7 +53,7 @@ pub fn table(fleet: &Fleet, all: bool, page: Page) -> String {
             }
         }
     }
-    text.push_str(&bad_values(fleet, digits));
+    text.push_str(&bad_values(fleet, digits, page));
     text
 }
 
@@ -69,7 +69,7 @@ fn counts_words(member: &Member) -> String {
 }
 
 /// Returns what was found where a check fails: equal findings once, with the numbers of their hosts.
-fn bad_values(fleet: &Fleet, digits: usize) -> String {
+fn bad_values(fleet: &Fleet, digits: usize, page: Page) -> String {
     let mut text = String::new();
     for check in fleet.checks() {
         let mut groups: Vec<(String, Vec<String>)> = Vec::new();
@@ -82,7 +82,7 @@ fn bad_values(fleet: &Fleet, digits: usize) -> String {
             }
         }
         for (words, hosts) in groups {
-            let _ = writeln!(text, "{:<NAME$} {:>digits$}: {words}", check.id, hosts.join(","));
+            page.line(&format!("{:<NAME$} {:>digits$}: {words}", check.id, hosts.join(",")), &mut text);
         }
     }
     if text.is_empty() { text } else { format!("\n{text}") }

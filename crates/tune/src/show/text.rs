@@ -11,6 +11,7 @@ use crate::revert_state::RevertState;
 use crate::snapshot::Snapshot;
 use crate::table;
 use sidestep_sys::Problem;
+use sidestep_sys::printable::printable;
 use std::fmt::Write;
 
 const DIM: &str = "\u{1b}[2m";
@@ -35,8 +36,15 @@ pub struct Page {
 }
 
 impl Page {
+    /// Returns a text that is safe to display, in a colour: values, names and reasons come from files that may be anyone's.
     fn paint(self, colour: &str, text: &str) -> String {
-        if self.colour { format!("{colour}{text}{RESET}") } else { text.to_owned() }
+        let text = printable(text, usize::MAX);
+        if self.colour { format!("{colour}{text}{RESET}") } else { text }
+    }
+
+    /// Appends a line that is not wrapped.
+    pub(super) fn line(self, text: &str, out: &mut String) {
+        let _ = writeln!(out, "{}", printable(text, usize::MAX));
     }
 
     /// Appends an indented paragraph without colour.
@@ -178,15 +186,15 @@ pub fn plan(plan: &Plan, page: Page) -> String {
     let mut text = String::new();
     page.wrapped(BOLD, 0, &format!("plan for profile {}: {} settings", plan.profile, plan.changes.len()), &mut text);
     for (change, next) in plan.changes.iter().zip(plan.changes.iter().skip(1).map(Some).chain([None])) {
-        let _ =
-            writeln!(text, "  {:<26}{}: {} -> {}", change.check, change.location.words(), change.before, change.after);
+        let words = change.location.words();
+        page.line(&format!("  {:<26}{words}: {} -> {}", change.check, change.before, change.after), &mut text);
         if next.is_none_or(|next| next.check != change.check) {
             cost_lines(change, page, &mut text);
         }
     }
     if !plan.boot.is_empty() {
         page.wrapped(BOLD, 0, "boot parameters (not applied; --grub FILE writes a drop-in):", &mut text);
-        let _ = writeln!(text, "  {}", plan.boot_line());
+        page.line(&format!("  {}", plan.boot_line()), &mut text);
     }
     if !plan.by_hand.is_empty() {
         page.wrapped(BOLD, 0, "by hand:", &mut text);
@@ -227,7 +235,12 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
         page.wrapped(YELLOW, 2, &format!("{}: {why}", change.location.words()), &mut text);
     }
     for (change, why) in &outcome.immovable {
-        page.wrapped(DIM, 2, &format!("{}: the kernel refuses to move it: {why}", change.location.words()), &mut text);
+        page.wrapped(
+            DIM,
+            2,
+            &format!("{}: the kernel refuses to change it: {why}", change.location.words()),
+            &mut text,
+        );
     }
     for (change, why) in &outcome.stuck {
         page.wrapped(
@@ -248,14 +261,15 @@ pub fn outcome(plan: &Plan, outcome: &Outcome, page: Page) -> String {
 }
 
 /// Returns the states of the settings of a snapshot.
-pub fn snapshot(snapshot: &Snapshot, states: &Result<Vec<(Change, RevertState)>, Problem>) -> String {
-    let mut text = format!("snapshot {}, profile {}\n", snapshot.number, snapshot.profile);
+pub fn snapshot(snapshot: &Snapshot, states: &Result<Vec<(Change, RevertState)>, Problem>, page: Page) -> String {
+    let mut text = String::new();
+    page.line(&format!("snapshot {}, profile {}", snapshot.number, snapshot.profile), &mut text);
     match states {
-        Err(problem) => _ = writeln!(text, "  {}", problem.brief()),
+        Err(problem) => page.line(&format!("  {}", problem.brief()), &mut text),
         Ok(states) => {
             for (change, state) in states {
                 let values = format!("{} -> {}", change.before, change.after);
-                let _ = writeln!(text, "  {}: {values}, {}", change.location.words(), state.words());
+                page.line(&format!("  {}: {values}, {}", change.location.words(), state.words()), &mut text);
             }
         }
     }

@@ -3,8 +3,10 @@
 use super::ROW;
 use crate::check::{Check, Effect, Hosts, Read, Risk, Set};
 use crate::cpus::CpuSet;
+use crate::location::Location;
 use crate::reading::{Form, Reading};
 use crate::scope::{Scope, flags};
+use std::collections::BTreeMap;
 
 const NO_CPUFREQ: &str = "no frequency control here; in a virtual machine the hypervisor has it";
 const CPU: &str = "sys:devices/system/cpu";
@@ -22,18 +24,7 @@ pub(super) const ROWS: &[Check] = &[
         harm: "more power and heat",
         ..ROW
     },
-    Check {
-        id: "cpu-min-perf",
-        title: "lowest performance of intel_pstate",
-        read: Read::Setting("sys:devices/system/cpu/intel_pstate/min_perf_pct"),
-        absent: "the frequency is not driven by intel_pstate",
-        why: "Below 100 the driver may lower the frequency although the governor is performance.",
-        source: "tuned latency-performance; Linux admin-guide/pm/intel_pstate",
-        effect: Effect::Units,
-        how: "echo 100 > /sys/devices/system/cpu/intel_pstate/min_perf_pct",
-        harm: "more power and heat",
-        ..ROW
-    },
+    // Before the lowest: the driver bounds that one by this one (intel_pstate.c, store_min_perf_pct).
     Check {
         id: "cpu-max-perf",
         title: "highest performance of intel_pstate",
@@ -43,6 +34,18 @@ pub(super) const ROWS: &[Check] = &[
         source: "tuned latency-performance",
         effect: Effect::Units,
         how: "echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct",
+        harm: "more power and heat",
+        ..ROW
+    },
+    Check {
+        id: "cpu-min-perf",
+        title: "lowest performance of intel_pstate",
+        read: Read::Setting("sys:devices/system/cpu/intel_pstate/min_perf_pct"),
+        absent: "the frequency is not driven by intel_pstate",
+        why: "Below 100 the driver may lower the frequency although the governor is performance.",
+        source: "tuned latency-performance; Linux admin-guide/pm/intel_pstate",
+        effect: Effect::Units,
+        how: "echo 100 > /sys/devices/system/cpu/intel_pstate/min_perf_pct",
         harm: "more power and heat",
         ..ROW
     },
@@ -111,11 +114,12 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "cpu-clocksource",
         title: "clock source",
-        read: Read::Setting("sys:devices/system/clocksource/clocksource0/current_clocksource"),
+        read: Read::Derived("current_clocksource of /sys/devices/system/clocksource/clocksource0", clock_source),
         why: "Only with tsc (or kvm-clock, hyperv) is the time read without a system call; hpet and acpi_pm cost microseconds.",
         source: "Linux admin-guide/kernel-parameters (clocksource=, tsc=)",
         effect: Effect::Units,
-        how: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        how: "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource; if available_clocksource lacks tsc, dmesg says \
+              why the kernel rejected it",
         risk: Risk::Medium,
         harm: "if the kernel has found the TSC unstable, its time is wrong",
         ..ROW
@@ -250,6 +254,21 @@ fn siblings(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(scope.watched().iter().filter_map(reading).collect())
 }
 
+/// Returns the clock source, with its location only if the kernel offers the TSC instead.
+fn clock_source(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    super::needs_x86(scope)?;
+    let folder = Location::of("sys:devices/system/clocksource/clocksource0");
+    let reading = scope.reading("", folder.join("current_clocksource"), Form::Text);
+    let available = scope.text(&folder.join("available_clocksource").to_string());
+    let has_tsc = available.is_empty() || available.split_whitespace().any(|one| one == "tsc");
+    Ok(vec![match &reading.value {
+        Ok(now) if !has_tsc => {
+            Reading::of("", now).shown(format!("{now}; the kernel does not offer tsc, only: {available}"))
+        }
+        _ => reading,
+    }])
+}
+
 fn tsc(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let info = scope.text("proc:cpuinfo");
     if flags(&info).next().is_none() {
@@ -265,10 +284,11 @@ fn tsc(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 
 fn steal(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let stat = scope.text("proc:stat");
+    let lines: BTreeMap<&str, &str> = stat.lines().filter_map(|line| line.split_once(' ')).collect();
     let reading = |cpu: u32| {
         let name = format!("cpu{cpu}");
-        let line = stat.lines().find(|line| line.split_whitespace().next() == Some(&name))?;
-        let ticks: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|word| word.parse().ok()).collect();
+        let ticks: Vec<u64> =
+            lines.get(name.as_str())?.split_whitespace().take(8).filter_map(|word| word.parse().ok()).collect();
         let total = ticks.iter().fold(0_u64, |sum, tick| sum.saturating_add(*tick));
         let permille = u128::from(*ticks.get(7)?) * 1000 / u128::from(total.max(1));
         let shown = format!("{}.{} % stolen", permille / 10, permille % 10);

@@ -15,11 +15,12 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "cpu-smi",
         title: "system management interrupts per hour since boot",
-        read: Read::Derived("MSR_SMI_COUNT (0x34) of each CPU, over /proc/uptime", smi),
+        read: Read::Derived("MSR_SMI_COUNT (0x34) of each CPU, over /proc/uptime of a day or more", smi),
         hosts: Hosts::Metal,
         absent: NO_REGISTER,
-        why: "In system management mode the firmware holds every CPU, for up to milliseconds, and no kernel sees it.",
-        source: "Intel SDM volume 4 (MSR_SMI_COUNT); hwlatdetect(8)",
+        why: "In system management mode the firmware holds every CPU, for up to milliseconds, and no kernel sees it. The count includes those \
+              of the firmware's own start, and so means nothing in the first day. Reading it interrupts the CPU once.",
+        source: "Intel SDM volume 4 (MSR_SMI_COUNT); Linux arch/x86/kernel/msr.c; hwlatdetect(8)",
         effect: Effect::Stalls,
         set: Set::Firmware,
         how: "switch off in the firmware what causes them: USB legacy emulation, error logging, power capping, patrol scrub reports",
@@ -73,10 +74,14 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "mem-error-polling",
         title: "interval at which memory controllers are polled for errors, in ms",
-        read: Read::Derived("edac_mc_poll_msec of edac_core, if /sys/devices/system/edac/mc has a controller", polling),
+        read: Read::Derived(
+            "edac_mc_poll_msec of edac_core, if a mc_name below /sys/devices/system/edac/mc is of a driver that polls",
+            polling,
+        ),
         absent: "no memory controller reports errors to the kernel (EDAC)",
-        why: "Drivers without an error interrupt read the controllers' registers at this interval, which may take long.",
-        source: "Linux drivers/edac/edac_mc_sysfs.c (1000 by default, 1000 the least); driver-api/edac",
+        why: "Drivers without an error interrupt (ie31200 of Xeon E3 and E) read the controllers' registers at this interval, which may take \
+              long. Those of larger servers (amd64, skx, i10nm, sb) do not poll, whatever the interval.",
+        source: "Linux drivers/edac/edac_mc.c (edac_check), edac_mc_sysfs.c (1000 by default, 1000 the least)",
         effect: Effect::Stalls,
         how: "echo 60000 > /sys/module/edac_core/parameters/edac_mc_poll_msec",
         risk: Risk::Medium,
@@ -99,15 +104,24 @@ fn registers(scope: &Scope<'_>, name: &str, of: impl Fn(u64) -> Reading) -> Vec<
     scope.watched().iter().map(read).collect()
 }
 
+/// Seconds from which on the interrupts of the firmware's start no longer show in the rate.
+const LONG_ENOUGH: u64 = 24 * 3600;
+
 fn smi(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     let uptime = scope.text("proc:uptime");
     let Some(seconds) = uptime.split('.').next().and_then(|whole| whole.parse::<u64>().ok()).filter(|s| *s > 0) else {
         return Ok(Vec::new());
     };
-    Ok(registers(scope, "smi-count", |count| {
+    let readings = registers(scope, "smi-count", |count| {
         let per_hour = (u128::from(count) * 3600).div_ceil(u128::from(seconds));
         Reading::of("", per_hour.to_string()).shown(format!("{per_hour} an hour ({count} in {seconds} s)"))
-    }))
+    });
+    if seconds < LONG_ENOUGH && readings.iter().any(|one| one.value.is_ok()) {
+        return Err(format!(
+            "the count includes the firmware's start, and the host is up for {seconds} s, less than a day"
+        ));
+    }
+    Ok(readings)
 }
 
 fn c1e(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
@@ -121,12 +135,17 @@ fn fabric(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     scope.expand("sys:bus/platform/devices/AMDI0097*/fclk_input", Form::Text)
 }
 
+/// Names of controllers (mci->ctl_name) whose drivers poll: ie31200, x38, r82600, loongson.
+const POLLED: [&str; 4] = ["IE31200", "x38", "R82600", "loongson_edac_ctl"];
+
 fn polling(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let controllers = scope.host.list(&Location::of("sys:devices/system/edac/mc"));
-    let is_one = |name: &String| name.strip_prefix("mc").is_some_and(|rest| rest.parse::<u32>().is_ok());
-    if !controllers.iter().any(is_one) {
-        return Ok(Vec::new());
-    }
+    let names = scope.expand("sys:devices/system/edac/mc/mc*/mc_name", Form::Text)?;
+    let names: Vec<&str> = names.iter().filter_map(|name| name.value.as_deref().ok()).collect();
     let location = Location::of("sys:module/edac_core/parameters/edac_mc_poll_msec");
-    Ok(vec![scope.reading("", location, Form::Text)])
+    let interval = scope.reading("", location, Form::Text);
+    match names.first() {
+        None => Ok(Vec::new()),
+        Some(_) if names.iter().any(|name| POLLED.iter().any(|known| name.starts_with(known))) => Ok(vec![interval]),
+        Some(name) => Err(format!("the driver of the controller {name} is not known to poll")),
+    }
 }

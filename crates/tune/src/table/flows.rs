@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Check] = &[
         absent: "the kernel is built without RPS, or this is a network namespace of its own",
         why: "In software every receive call writes to a table, and packets change CPU as with nic-rps. Accelerated (aRFS) the NIC itself \
               sends a flow to its thread's queue: that needs the same table, rps_flow_cnt of every queue and ntuple filters.",
-        source: "Linux networking/scaling (RFS, accelerated RFS)",
+        source: "Linux networking/scaling (RFS, accelerated RFS); drivers with ndo_rx_flow_steer",
         effect: Effect::Units,
         set: Set::Service,
         how: "sysctl net.core.rps_sock_flow_entries=0; for aRFS 32768, ethtool -K IF ntuple on, and 4096 to rps_flow_cnt of each queue",
@@ -31,7 +31,8 @@ pub(super) const ROWS: &[Check] = &[
         title: "time that a receive interrupt of one queue may be late",
         read: Read::Setting("ethtool:{interface}/queues/rx-usecs-*"),
         absent: "the driver has one moderation for all queues (nic-rx-usecs)",
-        why: "Some drivers (ice, i40e, ixgbe, virtio-net) moderate each queue by itself: the hot queue may differ from what ethtool -c says.",
+        why: "Some drivers (ice, i40e, iavf, virtio_net, mlx5 since Linux 6.10) moderate each queue by itself: the hot queue may differ from \
+              what ethtool -c says.",
         source: "ethtool(8), --per-queue; linux/ethtool.h (ETHTOOL_PERQUEUE)",
         effect: Effect::Tens,
         set: Set::Service,
@@ -59,7 +60,10 @@ pub(super) const ROWS: &[Check] = &[
     },
 ];
 
-/// Returns whether the NIC of an interface steers flows to their threads.
+/// Drivers that have ndo_rx_flow_steer, by the kernel's names.
+const STEERING: [&str; 8] = ["mlx5_core", "mlx4_core", "bnxt_en", "sfc", "hns3", "qede", "ice", "enic"];
+
+/// Returns whether the tables and filters are set by which the NIC of an interface steers flows to their threads.
 fn is_accelerated(scope: &Scope<'_>, interface: &Interface) -> bool {
     let name = &interface.name;
     let counts = scope.expand(&format!("sys:class/net/{name}/queues/rx-*/rps_flow_cnt"), Form::Text);
@@ -78,9 +82,11 @@ fn flows(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
         return Ok(vec![Reading::of("", "off")]);
     }
     let of = |interface: &Interface| {
-        let (word, means) = match is_accelerated(scope, interface) {
-            true => ("accelerated", "by the NIC"),
-            false => ("software", "no ntuple filters, or a queue without rps_flow_cnt"),
+        let is_known = STEERING.contains(&interface.driver.as_str());
+        let (word, means) = match (is_accelerated(scope, interface), is_known) {
+            (true, true) => ("accelerated", "by the NIC"),
+            (true, false) => ("unknown", "set up for the NIC, but its driver is not known to steer flows by itself"),
+            (false, _) => ("software", "no ntuple filters, or a queue without rps_flow_cnt"),
         };
         Some(Reading::of(&interface.name, word).shown(format!("{word}, {entries} entries, {means}")))
     };

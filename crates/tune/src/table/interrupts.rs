@@ -3,10 +3,10 @@
 use super::ROW;
 use crate::check::{Check, Effect, Group, Read, Set};
 use crate::cpus::CpuSet;
-use crate::interrupts::{Row, affinity_of, of_interface, rows};
+use crate::interrupts::{Row, affinity_of, table, vectors};
 use crate::reading::{Form, Reading};
 use crate::scope::{Interface, Scope};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROW_HERE: Check = Check { group: Group::Polling, ..ROW };
 
@@ -105,14 +105,14 @@ fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     scope.needs_hot()?;
     let (interrupts, uptime) = (scope.text("proc:interrupts"), scope.text("proc:uptime"));
     let seconds = uptime.split('.').next().and_then(|whole| whole.parse::<u64>().ok()).filter(|seconds| *seconds > 0);
-    let header: Vec<&str> = interrupts.lines().next().unwrap_or_default().split_whitespace().collect();
+    let header = interrupts.lines().next().unwrap_or_default().split_whitespace();
+    let columns: BTreeMap<&str, usize> = header.zip(0..).collect();
+    let row = |kind: &&str| interrupts.lines().find_map(|line| line.trim_start().strip_prefix(kind)?.strip_prefix(':'));
+    let rows: Vec<Vec<&str>> = LOCAL.iter().filter_map(row).map(|row| row.split_whitespace().collect()).collect();
     let rate = |cpu: u32, seconds: u64| {
-        let column = header.iter().position(|name| *name == format!("CPU{cpu}"))?;
-        let count = |kind: &&str| -> Option<u64> {
-            let row = interrupts.lines().find_map(|line| line.trim_start().strip_prefix(kind)?.strip_prefix(':'))?;
-            row.split_whitespace().nth(column)?.parse().ok()
-        };
-        let counts: Vec<u64> = LOCAL.iter().filter_map(count).collect();
+        let column = *columns.get(format!("CPU{cpu}").as_str())?;
+        let count = |row: &Vec<&str>| -> Option<u64> { row.get(column)?.parse().ok() };
+        let counts: Vec<u64> = rows.iter().filter_map(count).collect();
         let total = counts.iter().fold(0, |sum: u64, count| sum.saturating_add(*count));
         let rate = (total / seconds).to_string();
         (!counts.is_empty()).then(|| Reading::of(format!("cpu{cpu}"), rate))
@@ -125,18 +125,30 @@ fn local(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
 fn hot_queue(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     scope.needs_hot()?;
     let interrupts = scope.text("proc:interrupts");
-    let of = |interface: &Interface| {
-        let ours = of_interface(scope.host, &interface.name, &interrupts);
-        let mut candidates: Vec<Row<'_>> = rows(&interrupts).filter(|row| ours.contains(&row.irq)).collect();
-        candidates.sort_by_key(|row| std::cmp::Reverse(row.count));
-        let readings: Vec<Reading> = candidates.iter().map(|row| affinity(scope, row.irq, row.action)).collect();
-        let is_hot = |reading: &&Reading| {
-            let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
-            set.is_some_and(|set| !set.is_empty() && scope.cpus.hot.covers(&set))
-        };
-        readings.iter().find(is_hot).or(readings.first()).cloned()
+    let table = table(&interrupts);
+    let is_hot = |reading: &Reading| {
+        let set = reading.value.as_ref().ok().and_then(|value| CpuSet::list(value));
+        set.is_some_and(|set| !set.is_empty() && scope.cpus.hot.covers(&set))
     };
-    Ok(scope.interfaces.iter().filter_map(of).collect())
+    // Interfaces of one device have the same vectors: each is read once.
+    let mut known: BTreeMap<u32, (Reading, bool)> = BTreeMap::new();
+    let mut found = Vec::new();
+    for interface in &scope.interfaces {
+        let ours = vectors(scope.host, &interface.name, &table);
+        let mut candidates: Vec<&Row<'_>> = ours.iter().filter_map(|irq| table.get(irq)).collect();
+        candidates.sort_by_key(|row| std::cmp::Reverse(row.count));
+        for row in &candidates {
+            known.entry(row.irq).or_insert_with(|| {
+                let reading = affinity(scope, row.irq, row.action);
+                let is_hot = is_hot(&reading);
+                (reading, is_hot)
+            });
+        }
+        let of = |row: &&Row<'_>| known.get(&row.irq);
+        let hot = candidates.iter().filter_map(of).find(|(_, is_hot)| *is_hot);
+        found.extend(hot.or(candidates.first().and_then(of)).map(|(reading, _)| reading.clone()));
+    }
+    Ok(found)
 }
 
 /// Interrupt 0 of a PC: the timer's, which cannot be moved (IRQF_NOBALANCING).
@@ -145,9 +157,10 @@ const TIMER: u32 = 0;
 fn others(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     scope.needs_hot()?;
     let interrupts = scope.text("proc:interrupts");
+    let table = table(&interrupts);
     let ours: BTreeSet<u32> =
-        scope.interfaces.iter().flat_map(|interface| of_interface(scope.host, &interface.name, &interrupts)).collect();
-    let theirs = rows(&interrupts).filter(|row| row.count > 0 && row.irq != TIMER && !ours.contains(&row.irq));
+        scope.interfaces.iter().flat_map(|interface| vectors(scope.host, &interface.name, &table)).collect();
+    let theirs = table.values().filter(|row| row.count > 0 && row.irq != TIMER && !ours.contains(&row.irq));
     Ok(theirs.map(|row| affinity(scope, row.irq, row.action)).collect())
 }
 

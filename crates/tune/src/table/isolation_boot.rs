@@ -6,7 +6,7 @@ use crate::cpus::CpuSet;
 use crate::location::Location;
 use crate::reading::{Form, Reading};
 use crate::scope::{Scope, flags};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 const ROW_HERE: Check = Check { group: Group::Isolation, risk: Risk::Low, ..ROW };
 
@@ -30,14 +30,16 @@ pub(super) const ROWS: &[Check] = &[
         id: "iso-tick-ready",
         title: "what nohz_full needs besides",
         read: Read::Derived(
-            "nohz= of the command line, clock source, isolated and online CPUs, /boot/config-RELEASE",
+            "nohz= of the command line, clock source, isolated and online CPUs, /boot/config-RELEASE, cgroup-cpu-limit",
             prerequisites,
         ),
-        why: "The tick stops only where one task can run, on a stable TSC, and while another CPU keeps the time.",
+        why: "The tick stops only where one task can run, on a stable TSC, and while another CPU keeps the time. Since Linux 6.6 it also \
+              goes on in a control group with a limit of CPU time (cpu.max).",
         source: "Linux timers/no_hz (known issues); kernel/time/tick-sched.c (can_stop_full_tick); kernel/sched/core.c (sched_can_stop_tick)",
         effect: Effect::Units,
         set: Set::Service,
-        how: "isolate the CPUs (iso-domain), use the TSC (cpu-clocksource), leave a CPU without nohz_full, remove nohz=off",
+        how: "isolate the CPUs (iso-domain), use the TSC (cpu-clocksource), leave a CPU without nohz_full, remove nohz=off, \
+              remove the limit (cgroup-cpu-limit)",
         risk: Risk::Medium,
         harm: "that of the settings named",
         ..ROW_HERE
@@ -57,7 +59,7 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-rcu-callbacks",
         title: "RCU callbacks off hot CPUs",
-        read: Read::Derived("rcu_nocbs= and nohz_full= of the command line", callbacks),
+        read: Read::Derived("rcu_nocbs= of the command line, /sys/devices/system/cpu/nohz_full", callbacks),
         form: Form::List,
         why: "Callbacks run after interrupts, in batches; offloaded, they run in threads that can be placed on other CPUs.",
         source: "Linux admin-guide/kernel-parameters (rcu_nocbs=)",
@@ -70,10 +72,10 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-tick-patience",
         title: "patience of nohz_full with RCU",
-        read: Read::Boot("rcutree.nohz_full_patience_delay"),
+        read: Read::Derived("rcutree.nohz_full_patience_delay of the command line, where CPUs are nohz_full", patience),
         hosts: Hosts::Metal,
         why: "RCU interrupts a CPU without a tick only after this many milliseconds.",
-        source: "tuned network-latency; Linux admin-guide/kernel-parameters",
+        source: "tuned network-latency; Linux admin-guide/kernel-parameters (6.11)",
         effect: Effect::Units,
         set: Set::Boot("rcutree.nohz_full_patience_delay=1000"),
         how: "boot with rcutree.nohz_full_patience_delay=1000, where nohz_full is used",
@@ -120,10 +122,14 @@ pub(super) const ROWS: &[Check] = &[
     Check {
         id: "iso-tsc-watchdog",
         title: "watchdog of the TSC",
-        read: Read::Derived("tsc= of the command line; flags of /proc/cpuinfo, packages", watchdog),
+        read: Read::Derived(
+            "tsc= of the command line; clock source; flags of /proc/cpuinfo; memory nodes or packages",
+            watchdog,
+        ),
         hosts: Hosts::Metal,
         why: "The kernel compares the TSC with another clock on every CPU in turn, twice a second. Since Linux 5.16 it does not where \
-              the TSC is constant, does not stop and has TSC_ADJUST, on up to two packages (four in newer kernels).",
+              the TSC is constant, does not stop and has TSC_ADJUST, on up to two memory nodes (four in newer kernels, \
+              and then four packages).",
         source: "tuned network-latency; Linux admin-guide/kernel-parameters (tsc=); arch/x86/kernel/tsc.c (check_system_tsc_reliable)",
         effect: Effect::Fractions,
         set: Set::Boot("tsc=nowatchdog"),
@@ -152,12 +158,13 @@ pub(super) const ROWS: &[Check] = &[
             audit,
         ),
         absent: "the kernel has no audit, or it answers in another namespace",
-        why: "While it is enabled, every system call of every program takes the slow entry path, with rules or without (unless the rule \
-              task,never is loaded before the program starts). Who enabled it does not matter: auditd, systemd-journald, a container.",
-        source: "Linux admin-guide/kernel-parameters (audit=); linux/audit.h (struct audit_status); auditctl(8)",
+        why: "From the moment it is enabled, every program that starts takes the slow entry path at every system call, with rules or without \
+              (unless the rule task,never is loaded before the program starts), also after it is disabled again: the kernel asks whether it was \
+              ever enabled. Who enabled it does not matter: auditd, systemd-journald, a container.",
+        source: "Linux kernel/auditsc.c (audit_alloc: audit_ever_enabled); admin-guide/kernel-parameters (audit=); auditctl(8)",
         effect: Effect::Fractions,
         set: Set::Service,
-        how: "auditctl -l shows the rules; without any, auditctl -e 0, or boot with audit=0, if policy allows",
+        how: "boot with audit=0, or auditctl -a task,never before the programs start, if policy allows; auditctl -l shows the rules",
         risk: Risk::Medium,
         harm: "compliance may ask for it",
         ..ROW_HERE
@@ -185,30 +192,59 @@ fn tick(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     Ok(vec![Reading { value, ..reading }])
 }
 
-/// The CPUs of a parameter such as `managed_irq,domain,2-3`: flags are no CPUs.
-fn cpus_of(value: &str) -> CpuSet {
-    let is_cpu = |part: &&str| part.starts_with(|c: char| c.is_ascii_digit());
-    let list = value.split(',').filter(is_cpu).collect::<Vec<_>>().join(",");
-    CpuSet::list(&list).unwrap_or_default()
+/// Returns a list of CPUs of the command line. `all` and `N` stand for the CPUs that are online.
+fn boot_list(scope: &Scope<'_>, text: &str) -> Option<CpuSet> {
+    CpuSet::boot_list(text, &scope.cpus.online)
 }
 
 fn list_reading(set: &CpuSet) -> Vec<Reading> {
     vec![Reading::of("", set.to_string())]
 }
 
+/// The kernel takes the last rcu_nocbs=, all CPUs if it is malformed, and offloads the callbacks of nohz_full CPUs besides
+/// (kernel/rcu/tree_nocb.h, `rcu_nocb_setup`, `rcu_init_nohz`).
 fn callbacks(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let of = |name| match scope.boot(name) {
-        Some("all") => scope.cpus.online.clone(),
-        Some(value) => cpus_of(value),
-        None => CpuSet::default(),
+    let named = match scope.boot("rcu_nocbs") {
+        None | Some("set") => CpuSet::default(),
+        Some(list) => boot_list(scope, list).unwrap_or_else(|| scope.cpus.online.clone()),
     };
-    Ok(list_reading(&of("rcu_nocbs").with(&of("nohz_full"))))
+    Ok(list_reading(&named.with(&scope.cpu_list("sys:devices/system/cpu/nohz_full"))))
 }
 
+fn patience(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    if scope.release().is_some_and(|release| release < (6, 11)) {
+        return Err("the kernel has no such parameter (before 6.11)".into());
+    }
+    if scope.cpu_list("sys:devices/system/cpu/nohz_full").is_empty() {
+        return Err("no CPU is nohz_full".into());
+    }
+    let value = scope.boot("rcutree.nohz_full_patience_delay").unwrap_or("unset");
+    Ok(vec![Reading::of("", value).at(Location::of("proc:cmdline"))])
+}
+
+/// The flags of isolcpus=; without one it means domain.
+const ISOLATION_FLAGS: [&str; 3] = ["domain", "managed_irq", "nohz"];
+
+/// Each isolcpus= adds the kinds of isolation that it names. One that names a kind again with other CPUs is refused as a whole
+/// (kernel/sched/isolation.c, `housekeeping_setup`).
 fn managed(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
-    let value = scope.boot("isolcpus").unwrap_or_default();
-    let is_managed = value.split(',').any(|part| part == "managed_irq");
-    Ok(list_reading(&if is_managed { cpus_of(value) } else { CpuSet::default() }))
+    let mut isolated: BTreeMap<&str, CpuSet> = BTreeMap::new();
+    for value in scope.boot_all("isolcpus") {
+        let mut kinds: Vec<&str> = Vec::new();
+        let mut list = value;
+        while let Some((flag, rest)) = list.split_once(',').filter(|(flag, _)| ISOLATION_FLAGS.contains(flag)) {
+            kinds.push(flag);
+            list = rest;
+        }
+        if kinds.is_empty() {
+            kinds.push("domain");
+        }
+        let Some(cpus) = boot_list(scope, list) else { continue };
+        if kinds.iter().all(|kind| isolated.get(kind).is_none_or(|known| *known == cpus)) {
+            isolated.extend(kinds.into_iter().map(|kind| (kind, cpus.clone())));
+        }
+    }
+    Ok(list_reading(&isolated.remove("managed_irq").unwrap_or_default()))
 }
 
 fn audit(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
@@ -217,28 +253,46 @@ fn audit(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     }
     let reading = scope.reading("", Location::of("audit:status/enabled"), Form::Text);
     Ok(vec![match reading.value.as_deref() {
-        Ok("0") => Reading::of("", "off"),
+        Ok("0") => Reading::of("", "off now").shown("off now; programs keep the slow path if it was ever on"),
         Ok(_) => Reading::of("", "on").shown(format!("on, rules: {}", scope.text("audit:status/rules"))),
         Err(_) => reading,
     }])
 }
 
-/// The most packages on which the kernel trusts a qualified TSC, by version: first the number of memory nodes, later that of
-/// packages counted.
-const TRUSTED: [((u32, u32), usize); 2] = [((6, 9), 4), ((5, 16), 2)];
+/// Returns what the kernel counts for its trust in a qualified TSC, and the most that it trusts: memory nodes since 5.16, packages
+/// since 6.12.
+fn trust(scope: &Scope<'_>, info: &str) -> (&'static str, usize, usize) {
+    let ids = info.lines().filter(|line| line.starts_with("physical id"));
+    let packages = ids.collect::<BTreeSet<_>>().len().max(1);
+    let nodes = scope.nodes.len().max(1);
+    match scope.release().unwrap_or_default() {
+        release if release >= (6, 12) => ("packages", packages, 4),
+        release if release >= (6, 6) => ("memory nodes", nodes, 4),
+        release if release >= (5, 16) => ("memory nodes", nodes, 2),
+        _ => ("memory nodes", nodes, 0),
+    }
+}
+
+/// Returns the clock source.
+fn clock_source(scope: &Scope<'_>) -> String {
+    scope.text("sys:devices/system/clocksource/clocksource0/current_clocksource")
+}
 
 fn watchdog(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
+    super::needs_x86(scope)?;
+    let clock = clock_source(scope);
+    if !clock.is_empty() && clock != "tsc" {
+        return Err(format!("the clock source is {clock}, not the TSC (cpu-clocksource)"));
+    }
     if let Some(value) = scope.boot("tsc") {
         return Ok(vec![Reading::of("", value)]);
     }
     let info = scope.text("proc:cpuinfo");
     let is_qualified =
         ["constant_tsc", "nonstop_tsc", "tsc_adjust"].iter().all(|wanted| flags(&info).any(|flag| flag == *wanted));
-    let ids = info.lines().filter(|line| line.starts_with("physical id"));
-    let packages = ids.collect::<BTreeSet<_>>().len().max(1);
-    let trusted = TRUSTED.iter().find(|(since, _)| scope.is_since(*since)).map_or(0, |(_, packages)| *packages);
-    Ok(vec![match is_qualified && packages <= trusted {
-        true => Reading::of("", "off by itself").shown(format!("off by itself: a qualified TSC, packages: {packages}")),
+    let (what, count, most) = trust(scope, &info);
+    Ok(vec![match is_qualified && count <= most {
+        true => Reading::of("", "off by itself").shown(format!("off by itself: a qualified TSC, {what}: {count}")),
         false => Reading::of("", "unset"),
     }])
 }
@@ -249,15 +303,23 @@ fn prerequisites(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
         return Err("no CPU is nohz_full".into());
     }
     let config = super::isolation::config(scope);
-    let clock = scope.text("sys:devices/system/clocksource/clocksource0/current_clocksource");
+    let clock = clock_source(scope);
+    let wants_tsc = !scope.is_guest && super::needs_x86(scope).is_ok();
+    let limits = super::cgroups::limit(scope).unwrap_or_default();
+    let limited =
+        limits.iter().find(|group| group.value.as_deref() == Ok("limited")).filter(|_| scope.is_since((6, 6)));
     let apart = crate::scope::isolated(scope.host);
     let shared = tickless.without(&apart);
     let lacking = [
         (scope.boot("nohz") == Some("off"), "nohz=off is given".to_owned()),
         (!config.is_empty() && !config.contains("CONFIG_NO_HZ_FULL=y"), "the kernel lacks CONFIG_NO_HZ_FULL".into()),
-        (!clock.is_empty() && clock != "tsc" && !scope.is_guest, format!("the clock source is {clock}")),
+        (!clock.is_empty() && clock != "tsc" && wants_tsc, format!("the clock source is {clock}")),
         (tickless.covers(&scope.cpus.online), "no CPU is left to keep the time".into()),
         (!shared.is_empty(), format!("the scheduler balances tasks onto CPU {shared}")),
+        (
+            limited.is_some(),
+            format!("the CPU limit of the group {} keeps the tick", limited.map_or("", |group| &group.subject)),
+        ),
     ];
     let lacking: Vec<String> = lacking.into_iter().filter(|(lacks, _)| *lacks).map(|(_, words)| words).collect();
     Ok(vec![match lacking.is_empty() {

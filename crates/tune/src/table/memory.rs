@@ -38,10 +38,12 @@ pub(super) const ROWS: &[Check] = &[
         title: "huge pages set aside, on each node",
         read: Read::Setting("sys:devices/system/node/{node}/hugepages/hugepages-2048kB/nr_hugepages"),
         absent: "no huge pages of 2 MiB here",
-        why: "Rings and packet memory on huge pages miss the TLB less. Set aside early, before memory is in pieces.",
+        why: "Rings and packet memory on huge pages miss the TLB less. Set aside early, before memory is in pieces. How many are right is the \
+              program's matter: only what it maps is used.",
         source: "Linux admin-guide/mm/hugetlbpage",
         effect: Effect::Fractions,
-        how: "echo 512 > /sys/devices/system/node/nodeN/hugepages/hugepages-2048kB/nr_hugepages",
+        set: Set::Service,
+        how: "echo N > /sys/devices/system/node/nodeN/hugepages/hugepages-2048kB/nr_hugepages, as many as the program maps there",
         risk: Risk::Medium,
         harm: "memory that nothing else can use",
         ..ROW_HERE

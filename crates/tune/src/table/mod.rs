@@ -25,6 +25,7 @@ mod sockets;
 use crate::check::Effect;
 use crate::check::{Check, Group, Hosts, Read, Risk, Set};
 use crate::reading::Form;
+use crate::scope::{Scope, flags};
 use sidestep_sys::Problem;
 
 /// The defaults of a row.
@@ -67,6 +68,15 @@ const PARTS: [&[Check]; 18] = [
     sockets::ROWS,
     owners::ROWS,
 ];
+
+/// Returns an error if the processor is not of x86: its flags are read where the line has this name there alone.
+fn needs_x86(scope: &Scope<'_>) -> Result<(), String> {
+    let info = scope.text("proc:cpuinfo");
+    match info.is_empty() || flags(&info).next().is_some() {
+        true => Ok(()),
+        false => Err("this is not an x86 CPU: it has no TSC".into()),
+    }
+}
 
 /// Returns every check, in the order of the documents, in which settings are also changed.
 pub fn checks() -> impl Iterator<Item = &'static Check> {

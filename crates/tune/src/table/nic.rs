@@ -176,12 +176,13 @@ pub(super) const ROWS: &[Check] = &[
         id: "nic-tx-push",
         title: "descriptors pushed to the NIC",
         read: Read::Setting("ethtool:{interface}/rings/tx-push"),
-        why: "The CPU writes the descriptor into the NIC itself: a read over PCIe less for each packet sent.",
-        source: "Linux networking/ethtool-netlink (tx-push); drivers set all rings up anew for a changed ring parameter",
+        why: "The CPU writes the descriptor into the NIC itself: a read over PCIe less for each packet sent. The kernel reports off also \
+              where the driver cannot do it, so that off is no fault. A fact.",
+        source: "Linux networking/ethtool-netlink (tx-push); net/ethtool/rings.c (ETHTOOL_RING_USE_TX_PUSH)",
         effect: Effect::Units,
-        how: "ethtool -G IF tx-push on",
-        harm: "drivers close and open the interface: no traffic for up to seconds, AF_XDP sockets and flow rules may be lost; a few \
-               more CPU cycles per packet",
+        set: Set::Never,
+        how: "ethtool -G IF tx-push on, and measure; it sets all rings up anew (no traffic for up to seconds), and is refused where the \
+              driver cannot do it",
         ..ROW_HERE
     },
     Check {

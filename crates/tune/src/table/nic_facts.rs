@@ -194,10 +194,13 @@ fn memory_near(scope: &Scope<'_>) -> Result<Vec<Reading>, String> {
     })
 }
 
+/// A virtual function has no link of its own, and reads 0 (SR-IOV 1.1, 3.5.8): that of its physical function counts.
 fn link(scope: &Scope<'_>, what: &str) -> Result<Vec<Reading>, String> {
     scope.each_interface(|interface| {
-        let now = scope.text(&device(interface, &format!("current_link_{what}")));
-        let most = scope.text(&device(interface, &format!("max_link_{what}")));
+        let is_virtual = scope.host.resolve(&Location::of(&device(interface, "physfn"))).is_some();
+        let folder = if is_virtual { "physfn/" } else { "" };
+        let now = scope.text(&device(interface, &format!("{folder}current_link_{what}")));
+        let most = scope.text(&device(interface, &format!("{folder}max_link_{what}")));
         let word = if now == most { "full" } else { "reduced" };
         (!now.is_empty() && !most.is_empty())
             .then(|| Reading::of(&interface.name, word).shown(format!("{now} of {most}")))

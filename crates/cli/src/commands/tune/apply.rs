@@ -27,7 +27,7 @@ fn tell(event: Event<'_>) {
             say(format!("{}: cannot be set to {}: {why}", change.location.words(), change.after));
         }
         Event::Immovable(change, why) => {
-            say(format!("{}: the kernel refuses to move it: {why}", change.location.words()));
+            say(format!("{}: the kernel refuses to change it: {why}", change.location.words()));
         }
         Event::Reverted(change, state) => say(format!("{}: {}", change.location.words(), state.words())),
         Event::Saved(snapshot) => say(format!("the old values are saved: snapshot {}", snapshot.number)),

@@ -43,6 +43,6 @@ pub(super) fn run(all: bool, forget: bool) -> Result<u8, Problem> {
 fn put_back(store: &Store, snapshot: &Snapshot) -> Result<u8, Problem> {
     let states = revert(&Live::new(), store, snapshot, &mut |_| ())?;
     let is_stuck = states.iter().any(|(_, state)| state.is_left_to_do());
-    output::print(&text::snapshot(snapshot, &Ok(states)))?;
+    output::print(&text::snapshot(snapshot, &Ok(states), super::page()))?;
     Ok(if is_stuck { exit::PARTLY_APPLIED } else { exit::GOOD })
 }

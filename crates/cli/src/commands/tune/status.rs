@@ -40,7 +40,7 @@ pub(super) fn run(path: Option<&Path>) -> Result<u8, Problem> {
     let mut words = String::new();
     for snapshot in Store::usual().list()? {
         let found = states(&host, &snapshot);
-        words.push_str(&text::snapshot(&snapshot, &found));
+        words.push_str(&text::snapshot(&snapshot, &found, super::page()));
         let problem = found.as_ref().err().map(Problem::brief);
         let settings =
             found.unwrap_or_default().into_iter().map(|(change, state)| SettingLine { change, state }).collect();
