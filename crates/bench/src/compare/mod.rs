@@ -7,6 +7,7 @@
 
 mod alternate;
 mod circumstances;
+mod command;
 mod difference;
 mod pair;
 mod several;
