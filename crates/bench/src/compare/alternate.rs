@@ -83,7 +83,7 @@ impl Alternate {
     /// One run of each side; the side that began the last round ends this one.
     fn round(&self, round: u32, stop: &AtomicBool) -> Result<[Document; 2], Problem> {
         let mut both = [None, None];
-        for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
+        for side in if round.is_multiple_of(2) { [0, 1] } else { [1, 0] } {
             both[side] = Some(self.once(side, round, stop)?);
         }
         let [Some(before), Some(after)] = both else { unreachable!("both sides were run") };
