@@ -70,7 +70,9 @@ fn of_files(before: &[Document], after: &[Document]) -> Comparison {
 /// Runs two commands in turn; with the reason why there are fewer rounds than asked for.
 fn alternated(args: &args::Compare, commands: &[String]) -> Result<(Comparison, Option<Problem>), Problem> {
     let [before, after] = commands else {
-        return Err(Problem::usage("nothing to compare", "--run takes two commands"));
+        return Err(
+            Problem::usage("nothing to compare", "--run takes two commands").next("see sidestep compare --help")
+        );
     };
     let folder = Folder::open(args.keep.as_deref())?;
     let alternate =
