@@ -161,7 +161,7 @@ fn nothing_is_attached_that_the_operator_has_not_named() {
     assert_eq!((&hello["past_kernel"], &hello["same_machine"]), (&"nothing".into(), &false.into()), "{hello}");
     for path in ["xdp", "xdp-block", "xdp-raw", "run"] {
         let answer = ask(&format!(
-            r#"{{"request":"echo","transport":"udp","path":"{path}","size":64,"cpu":null,"port":9,"service_time_ns":0}}"#
+            r#"{{"request":"echo","transport":"udp","path":"{path}","size":64,"cpu":null,"port":9,"service_time_ns":0,"pipelined":false}}"#
         ));
         assert_eq!(answer["reply"], "refused", "{path}: {answer}");
         assert!(

@@ -8,6 +8,7 @@ use sidestep_lab::{Host, Lab, Side};
 use sidestep_report::schema::Host as HostFacts;
 use sidestep_sys::{Problem, interface};
 use socket2::{Domain, Socket, Type};
+use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -232,8 +233,14 @@ fn remote_ends(address: SocketAddr, consent: &Consent) -> Result<Ends, Problem> 
     Ends::meet(control, (client, server), "remote", (interface, consent.clone()), None)
 }
 
-fn failed(error: std::io::Error) -> Problem {
-    Problem::failed("cannot start the peer", error).next("raise the limits of processes and open files: ulimit -u -n")
+fn failed(error: io::Error) -> Problem {
+    let next = match error.kind() {
+        ErrorKind::PermissionDenied | ErrorKind::NotFound => {
+            "check that this program's file is there, and that this user may run it"
+        }
+        _ => "raise the limits of processes and open files: ulimit -u -n",
+    };
+    Problem::failed("cannot start the peer", error).next(next)
 }
 
 /// A peer on this machine. It ends with its control connection; dropping waits for it.
@@ -284,5 +291,17 @@ impl Drop for Peer {
                 let _ = child.wait();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_next_step_is_that_of_the_reason() {
+        let next = |number| failed(io::Error::from_raw_os_error(number)).next_step().to_owned();
+        assert!(next(13).contains("may run it"), "EACCES");
+        assert!(next(11).contains("ulimit"), "EAGAIN");
     }
 }

@@ -109,7 +109,7 @@ pub(crate) struct Compare {
     /// Rounds of --run; each runs either command once
     #[arg(long, value_name = "N", default_value_t = 10, requires = "run", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub(crate) rounds: u32,
-    /// Keep the result files of --run in this folder [default: they are removed]
+    /// Keep the result files of --run in this folder, which holds none yet [default: they are removed]
     #[arg(long, value_name = "FOLDER", requires = "run")]
     pub(crate) keep: Option<PathBuf>,
     /// Write the comparison as JSON; `-` for standard output, instead of the table

@@ -1,13 +1,15 @@
-//! Outputs of results: standard output and files. A file is checked before the run and replaced whole after it.
+//! Outputs of results: standard output and files. A file is checked before the run and replaced whole after it; what is no regular
+//! file (a device, a pipe) is written to, and stays.
 
 use rustix::termios::tcgetwinsize;
 use sidestep_report::schema::Document;
 use sidestep_report::terminal::Style;
 use sidestep_report::{html, json, terminal};
-use sidestep_sys::Problem;
+use sidestep_sys::{Problem, file};
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Width of a table where neither COLUMNS nor a terminal says another.
@@ -26,14 +28,17 @@ impl Outputs {
     /// Checks that the files can be written, before time is spent on measuring.
     pub(crate) fn prepare(json: Option<PathBuf>, html: Option<PathBuf>) -> Result<Self, Problem> {
         for path in json.iter().chain(&html).filter(|path| !is_stdout(path)) {
-            if path.is_dir() {
-                return Err(unwritable(path, ErrorKind::IsADirectory.into()));
-            }
-            // Written next to it and renamed later, so the folder must allow a new file.
-            let draft = draft(path);
-            let tried = fs::write(&draft, vec![0; TRIAL_BYTES]);
-            let removed = fs::remove_file(&draft);
-            tried.and(removed).map_err(|error| unwritable(path, error))?;
+            let tried = match Target::of(path) {
+                // Written next to it and renamed later, so the folder must allow a new file.
+                Ok(Target::File(file)) => {
+                    let draft = draft(&file);
+                    let tried = new_file(&draft, &[0; TRIAL_BYTES]);
+                    tried.and(fs::remove_file(&draft))
+                }
+                // To open a pipe on trial would end its reader.
+                other => other.map(drop),
+            };
+            tried.map_err(|error| unwritable(path, error))?;
         }
         Ok(Self { json, html })
     }
@@ -79,10 +84,63 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
     if is_stdout(path) {
         return print(text);
     }
+    let written = match Target::of(path) {
+        Ok(Target::File(file)) => replace(&file, text),
+        Ok(Target::InPlace) => file::open_in_place(path).and_then(|mut file| file.write_all(text.as_bytes())),
+        Err(error) => Err(error),
+    };
+    written.map_err(|error| unwritable(path, error))
+}
+
+/// Returns whether two paths name one file.
+pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    identity(one).is_some_and(|file| identity(other) == Some(file))
+}
+
+/// What writing to a path does.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// A regular file, or none yet, is replaced whole; links are resolved, and stay.
+    File(PathBuf),
+    /// A device or a pipe is written to.
+    InPlace,
+}
+
+impl Target {
+    fn of(path: &Path) -> io::Result<Self> {
+        match fs::metadata(path) {
+            Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
+            // A file without a name any more (/dev/stdout of one that was removed) is no path to be replaced.
+            Ok(found) if found.is_file() => Ok(fs::canonicalize(path).map_or(Self::InPlace, Self::File)),
+            Ok(_) => Ok(Self::InPlace),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::File(behind_links(path))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The file that a link names which does not exist yet. Links in a circle are no such file (ELOOP).
+fn behind_links(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    while let Ok(target) = fs::read_link(&path) {
+        path = path.with_file_name("").join(target);
+    }
+    path
+}
+
+fn replace(path: &Path, text: &str) -> io::Result<()> {
     let draft = draft(path);
-    fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)).map_err(|error| {
+    new_file(&draft, text.as_bytes()).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| {
         let _ = fs::remove_file(&draft);
-        unwritable(path, error)
+    })
+}
+
+/// Writes a file that does not exist yet: the name of a draft can be guessed, and a link in its place is not followed.
+fn new_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+    file.write_all(bytes).inspect_err(|_| {
+        let _ = fs::remove_file(path);
     })
 }
 
@@ -114,6 +172,7 @@ pub(crate) fn unwritable(path: &Path, error: io::Error) -> Problem {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             format!("free space there (df {folder}), or choose a file on another file system")
         }
+        ErrorKind::NotConnected => "start its reader first, or choose a file".into(),
         ErrorKind::NotFound => format!("make its folder: mkdir -p {folder}"),
         ErrorKind::IsADirectory => format!("choose a file in it: {}", path.join("result").display()),
         ErrorKind::NotADirectory => "choose a file in a folder: a part of its path is a file".into(),
@@ -141,6 +200,61 @@ mod tests {
         tcsetwinsize(&terminal, size(0)).expect("it is a terminal");
         assert_eq!(width(None, &terminal), WIDTH, "a serial line does not know");
         assert_eq!(width(None, fs::File::open("/dev/null").expect("it is there")), WIDTH);
+    }
+
+    /// A folder of its own, which goes with the value.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("sidestep-output-{}-{name}", std::process::id()));
+            fs::create_dir(&path).expect("a new folder");
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn links_stay_and_what_they_name_is_replaced() {
+        let folder = Folder::new("links");
+        let at = |name: &str| folder.0.join(name);
+        fs::create_dir(at("kept")).expect("a folder");
+        for (link, target) in [("one", "two"), ("two", "kept/file"), ("circle", "circle")] {
+            std::os::unix::fs::symlink(target, at(link)).expect("a link");
+        }
+        for text in ["new", "replaced"] {
+            Outputs::prepare(Some(at("one")), None).expect("it can be written");
+            write(&at("one"), text).expect("it can be written");
+            assert_eq!(fs::read_to_string(at("kept/file")).expect("it was written"), text);
+        }
+        assert!(at("one").is_symlink() && at("two").is_symlink());
+        assert!(is_same(&at("one"), &at("kept/file")) && !is_same(&at("one"), &at("none")));
+        assert!(write(&at("circle"), "x").is_err() && at("circle").is_symlink());
+        assert_eq!(fs::read_dir(at("kept")).expect("a folder").count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn devices_and_pipes_are_written_to_and_stay() {
+        let folder = Folder::new("devices");
+        let pipe = folder.0.join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+        Outputs::prepare(Some(pipe.clone()), None).expect("it can be written");
+        assert!(write(&pipe, "x").expect_err("nothing reads it").to_string().contains("start its reader"));
+        let mut reader = std::process::Command::new("cat");
+        let reader = reader.arg(&pipe).stdout(std::process::Stdio::piped()).spawn().expect("it runs");
+        while write(&pipe, "whole").is_err() {
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.wait_with_output().expect("it ends").stdout, b"whole");
+        assert!(!pipe.is_file(), "it is still a pipe");
+        // What the writer would do to a device, as it would be done to the host's own.
+        assert_eq!(Target::of(Path::new("/dev/null")).expect("it is there"), Target::InPlace);
+        assert_eq!(Target::of(Path::new("/dev/full")).expect("it is there"), Target::InPlace);
     }
 
     #[test]

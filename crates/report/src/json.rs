@@ -8,6 +8,7 @@ use serde_json::error::Category;
 use sidestep_sys::file;
 use sidestep_sys::problem::Problem;
 
+use crate::possible;
 use crate::schema::{Document, SCHEMA};
 
 /// Largest result file that is read. A run of 200 rows takes 2 MiB; a file of more than this is something else, and
@@ -74,7 +75,10 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Document, Problem> {
         Some(_) => return Err(unusable("it does not begin as a JSON object".into(), TAKE_ANOTHER)),
     }
     check_version(bytes, name)?;
-    serde_json::from_slice(bytes).map_err(|error| damaged(name, &error))
+    let document = serde_json::from_slice(bytes).map_err(|error| damaged(name, &error))?;
+    possible::check(&document)
+        .map(|()| document)
+        .map_err(|why| Problem::failed(format!("cannot read {name}"), why).next("copy or measure it again"))
 }
 
 /// Only the version, whatever the rest may be.

@@ -13,6 +13,7 @@ pub mod terminal;
 
 mod markup;
 mod number;
+mod possible;
 mod svg;
 mod tables;
 mod view;

@@ -38,12 +38,29 @@ impl Credentials {
     }
 }
 
+/// Returns whether this process has a capability, by its number in capabilities(7) (`CapEff` of proc_pid_status(5)).
+pub fn has_capability(number: u32) -> bool {
+    is_in(&std::fs::read_to_string("/proc/self/status").unwrap_or_default(), number)
+}
+
+fn is_in(status: &str, number: u32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
+    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| number < 64 && mask & (1 << number) != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::net::UdpSocket;
     use std::os::fd::AsFd;
     use std::os::unix::net::UnixStream;
+
+    #[test]
+    fn capabilities_are_bits() {
+        let status = "Name:\tx\nCapEff:\t0000000000201000\n";
+        assert_eq!([11, 12, 13, 21, 64].map(|number| is_in(status, number)), [false, true, false, true, false]);
+        assert!(!is_in("", 12) && !is_in("CapEff:\tx", 12));
+    }
 
     #[test]
     fn a_pair_made_here_is_ours_and_other_sockets_name_nobody() {

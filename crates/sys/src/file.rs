@@ -41,6 +41,20 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("{what}; a file or a pipe can be read")))
 }
 
+/// Opens what is there and is not replaced by writing (a device, a pipe) for writing. It does not wait for the reader of a pipe.
+///
+/// # Errors
+/// Fails if it cannot be opened, or nothing reads the pipe.
+pub fn open_in_place(path: &Path) -> io::Result<File> {
+    let open = |flags| OpenOptions::new().write(true).custom_flags(libc::O_NOCTTY | flags).open(path);
+    // A pipe without a reader refuses a writer that does not wait (fifo(7)).
+    let _found = open(libc::O_NONBLOCK).map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => io::Error::new(ErrorKind::NotConnected, "nothing reads it"),
+        _ => error,
+    })?;
+    open(0)
+}
+
 /// Reads the rest of an open source of at most `bytes_max` bytes.
 ///
 /// # Errors
@@ -74,6 +88,19 @@ mod tests {
         assert!(read_text(&path, 8).unwrap_err().to_string().contains("not UTF-8"));
         std::fs::remove_file(&path).unwrap();
         assert_eq!(read(&path, 8).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_its_reader_alone() {
+        let fifo = path("written");
+        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+        // SAFETY: the name is a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(open_in_place(&fifo).unwrap_err().to_string().contains("nothing reads it"));
+        let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
+        open_in_place(&fifo).unwrap().write_all(b"whole").unwrap();
+        assert_eq!(read_open(reader, 8).unwrap(), b"whole");
+        std::fs::remove_file(&fifo).unwrap();
     }
 
     #[test]

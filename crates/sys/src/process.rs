@@ -70,6 +70,21 @@ impl Process {
     }
 }
 
+/// Sends a signal to every process of a group (kill(2)); 0 sends none. `false` if the group has no process. The caller knows that
+/// the group is its own: one whose leader is its child, or was a moment ago.
+pub fn kill_group(leader: u32, signal: i32) -> io::Result<bool> {
+    // 0 and 1 have other meanings there: the caller's own group, and every process.
+    let group = i32::try_from(leader).ok().filter(|group| *group > 1).ok_or(io::ErrorKind::InvalidInput)?;
+    // SAFETY: kill takes no pointer.
+    if unsafe { libc::kill(-group, signal) } == 0 {
+        return Ok(true);
+    }
+    match io::Error::last_os_error() {
+        error if is_gone(&error) => Ok(false),
+        error => Err(error),
+    }
+}
+
 /// Returns the state of a process as proc_pid_stat(5) names it: `R` running, `S` sleeping, `T` stopped, `Z` a zombie; `None` if
 /// there is no such process.
 pub fn state_of(pid: u32) -> io::Result<Option<char>> {
@@ -248,6 +263,23 @@ mod tests {
         child.wait().unwrap();
         assert!(Watch::new(process).unwrap().is_none());
         assert!(!process.signal(libc::SIGKILL).unwrap());
+    }
+
+    #[test]
+    fn a_group_ends_as_a_whole_and_the_callers_own_is_not_meant() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & exec sleep 1000"]).process_group(0);
+        let mut child = command.spawn().unwrap();
+        let leader = child.id();
+        assert!(kill_group(leader, 0).unwrap());
+        assert!(kill_group(leader, libc::SIGKILL).unwrap());
+        child.wait().unwrap();
+        while kill_group(leader, 0).unwrap() {
+            std::thread::yield_now();
+        }
+        for other in [0, 1, u32::MAX] {
+            assert_eq!(kill_group(other, 0).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
     }
 
     /// Runs this test alone, as a user to whom /proc does not show the processes of others; the environment names one.

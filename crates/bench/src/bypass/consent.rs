@@ -2,6 +2,7 @@
 //! measuring end makes it for the other one.
 
 use serde::{Deserialize, Serialize};
+use sidestep_sys::credentials::has_capability;
 use sidestep_sys::{Problem, interface, xdp};
 use std::net::IpAddr;
 
@@ -37,9 +38,11 @@ pub enum Told {
 }
 
 impl Consent {
-    /// Checks that the interface exists here.
+    /// Checks that the interface exists here, and that this process may do what it promises.
     pub fn check(&self) -> Result<(), Problem> {
-        if let Self::Interface { name, .. } = self { interface::check(name) } else { Ok(()) }
+        let Self::Interface { name, may_start } = self else { return Ok(()) };
+        interface::check(name)?;
+        if *may_start { check_rights(has_capability) } else { Ok(()) }
     }
 
     /// Returns the note on a path of the kernel that is measured while an XDP program is attached to the interface, which every frame
@@ -91,6 +94,19 @@ const NAME_IT: &str = "name it on both ends: --interface IF, as root";
 const NOT_TO_ATTACH: &str = "its operator has not allowed to attach XDP programs";
 const START_IT: &str = "allow it on both ends: --start-control, as root";
 
+/// Checks the rights to attach XDP programs: CAP_NET_ADMIN, and CAP_BPF or CAP_SYS_ADMIN of capabilities(7).
+fn check_rights(has: impl Fn(u32) -> bool) -> Result<(), Problem> {
+    let [net_admin, sys_admin, bpf] = [12, 21, 39].map(has);
+    let missing = match (net_admin, sys_admin || bpf) {
+        (true, true) => return Ok(()),
+        (false, true) => "CAP_NET_ADMIN",
+        (true, false) => "CAP_BPF",
+        (false, false) => "CAP_NET_ADMIN and no CAP_BPF",
+    };
+    Err(Problem::failed("cannot attach XDP programs (--start-control)", format!("this process has no {missing}"))
+        .next("run it as root; or start sidestep control as root, and leave --start-control out"))
+}
+
 impl Told {
     /// Returns the reason why an end, here or the peer, does not go past the kernel: with a control plane or, if
     /// `own_program`, with a program of a measurement's own.
@@ -124,6 +140,17 @@ mod tests {
         assert_eq!(on(false).interface(here).unwrap(), "lo");
         assert!(on(false).check_own_program().is_err() && on(true).check_own_program().is_ok());
         assert!(Consent::Interface { name: "no-such0".into(), may_start: true }.check().is_err());
+    }
+
+    #[test]
+    fn nobody_promises_what_his_rights_do_not_allow() {
+        let missing =
+            |rights: &[u32]| check_rights(|right| rights.contains(&right)).map_err(|problem| problem.to_string());
+        assert!(missing(&[]).unwrap_err().contains("no CAP_NET_ADMIN and no CAP_BPF"));
+        assert!(missing(&[12]).unwrap_err().contains("no CAP_BPF"));
+        assert!(missing(&[21, 39]).unwrap_err().contains("no CAP_NET_ADMIN\n"));
+        assert!(missing(&[12, 39]).is_ok() && missing(&[12, 21]).is_ok());
+        assert!(on(false).check().is_ok(), "a control plane that runs needs no rights of ours");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! A started one is a process of its own. It ends by itself, and detaches, ten seconds after its last client: so it goes
 //! also where the process that started it was killed.
 
+use super::keeper::{Keeper, Use};
 use super::{Consent, ControlPlaneThread};
 use sidestep_control_api::client::{Client, Error};
 use sidestep_control_api::place;
@@ -11,7 +12,6 @@ use sidestep_sys::process::Process;
 use sidestep_sys::{Problem, xdp};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The name of this program at the control plane.
@@ -27,7 +27,7 @@ pub(crate) enum ControlPlane {
     /// In a lab, on a thread of this process.
     Lab { _thread: ControlPlaneThread },
     /// On a host, as another process. While the connection lasts, one that ends unused stays.
-    Host { client: Client, is_started: bool },
+    Host { client: Client, is_started: bool, _use: Use },
 }
 
 impl ControlPlane {
@@ -39,12 +39,14 @@ impl ControlPlane {
             Consent::Interface { name, may_start } => (name, *may_start),
             Consent::Nothing => return Err(Consent::refused()),
         };
+        // Before it is found: another session must not take it away meanwhile.
+        let in_use = keeper.begin_use();
         match Client::connect(NAME) {
-            Ok(client) => Ok(Self::Host { is_started: keeper.has(client.control_pid()), client }),
+            Ok(client) => Ok(Self::Host { is_started: keeper.has(client.control_pid()), client, _use: in_use }),
             Err(Error::Lost(_)) if may_start => {
                 let (client, started) = start(name)?;
                 keeper.keep(started);
-                Ok(Self::Host { client, is_started: true })
+                Ok(Self::Host { client, is_started: true, _use: in_use })
             }
             Err(Error::Lost(problem)) => {
                 let by_hand = format!("sidestep control --interface {name}");
@@ -68,10 +70,10 @@ impl ControlPlane {
                                  are measured without it"
                     .into()
             }
-            Self::Host { client, is_started: false } => {
+            Self::Host { client, is_started: false, .. } => {
                 format!("control plane: process {}, which runs on that host", client.control_pid())
             }
-            Self::Host { client, is_started: true } => {
+            Self::Host { client, is_started: true, .. } => {
                 format!("control plane: process {}, started for the measurement", client.control_pid())
             }
         }
@@ -80,8 +82,8 @@ impl ControlPlane {
 
 /// A control plane that this process has started; dropping ends it, unless others use it by then.
 #[derive(Debug)]
-struct Started {
-    process: Process,
+pub(super) struct Started {
+    pub(super) process: Process,
     socket: PathBuf,
     interface: String,
 }
@@ -127,31 +129,6 @@ impl Started {
     fn has_others(&self) -> bool {
         let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
         clients.is_ok_and(|clients| clients.iter().any(|client| client.pid != Some(std::process::id())))
-    }
-}
-
-/// The started control plane of this process, which outlives the sessions of a server: however often strangers connect, its
-/// program is attached and detached no more than once in ten seconds. Dropping the last clone ends it.
-#[derive(Clone, Debug, Default)]
-pub struct Keeper(Arc<Mutex<Option<Started>>>);
-
-impl Keeper {
-    fn held(&self) -> MutexGuard<'_, Option<Started>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keep(&self, started: Started) {
-        // The one before has ended, or this one would not have been started.
-        *self.held() = Some(started);
-    }
-
-    fn has(&self, pid: u32) -> bool {
-        self.held().as_ref().is_some_and(|started| started.process.pid == pid)
-    }
-
-    /// Ends it, if there is one.
-    pub(crate) fn end(&self) {
-        *self.held() = None;
     }
 }
 

@@ -3,12 +3,13 @@
 mod consent;
 mod control_plane;
 mod datagrams;
+mod keeper;
 mod stream;
 
 pub use consent::{Consent, Told};
 pub(crate) use control_plane::ControlPlane;
-pub use control_plane::Keeper;
 pub(crate) use datagrams::StackLink;
+pub use keeper::Keeper;
 pub(crate) use stream::{StackListener, connect_by, connect_past_kernel};
 
 use sidestep_control::permit::Permit;

@@ -1,28 +1,17 @@
 //! Two commands run in turn, A B B A, as many rounds as asked for: the results of both sides are taken under the same changes of the
 //! machine.
 
-use super::Comparison;
+use super::{Comparison, command};
 use crate::scenario::Progress;
 use sidestep_report::json;
 use sidestep_report::schema::Document;
-use sidestep_sys::file::read_text;
-use sidestep_sys::process::Process;
 use sidestep_sys::{Kind, Problem};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Stands for the result file in a command; without it ` --json FILE` is added at its end.
 const FILE: &str = "{}";
-/// SIGTERM, as signal(7) numbers it on every architecture of Linux that runs here.
-const SIGTERM: i32 = 15;
-/// What is read of a command's words.
-const SAID_MAX: u64 = 1 << 20;
-/// Time between two looks at a command that runs.
-const LOOK: Duration = Duration::from_millis(20);
-/// Time for a command to end in order after SIGTERM.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Two commands to be compared.
 #[derive(Clone, Debug)]
@@ -47,7 +36,10 @@ pub struct Alternated {
 impl Alternate {
     /// Runs the rounds. Whole rounds until something failed, or `stop` was set, are kept.
     pub fn run(&self, progress: &mut dyn Progress, stop: &AtomicBool) -> Alternated {
-        let mut found = Alternated::default();
+        let mut found = Alternated { problem: self.check_folder().err(), ..Alternated::default() };
+        if found.problem.is_some() {
+            return found;
+        }
         for round in 0..self.rounds {
             let begin = Instant::now();
             match self.round(round, stop) {
@@ -68,6 +60,26 @@ impl Alternate {
         found
     }
 
+    /// Refuses a folder that holds files of these names: what another comparison left there is not the result of this one, and
+    /// may be somebody's.
+    fn check_folder(&self) -> Result<(), Problem> {
+        let files = (0..self.rounds).flat_map(|round| [self.file(0, round), self.file(1, round)]);
+        let all = files.flat_map(|file| [file.with_extension("err"), file]);
+        match all.into_iter().find(|file| file.symlink_metadata().is_ok()) {
+            Some(file) => Err(Problem::usage(
+                format!("cannot keep results in {}", self.folder.display()),
+                format!("{} is there already", file.display()),
+            )
+            .next("name a new folder: --keep FOLDER")),
+            None => Ok(()),
+        }
+    }
+
+    /// The result file of a side in a round.
+    fn file(&self, side: usize, round: u32) -> PathBuf {
+        self.folder.join(format!("{}{}.json", ["a", "b"][side], u64::from(round) + 1))
+    }
+
     /// One run of each side; the side that began the last round ends this one.
     fn round(&self, round: u32, stop: &AtomicBool) -> Result<[Document; 2], Problem> {
         let mut both = [None, None];
@@ -79,23 +91,27 @@ impl Alternate {
     }
 
     fn once(&self, side: usize, round: u32, stop: &AtomicBool) -> Result<Document, Problem> {
-        let file = self.folder.join(format!("{}{}.json", ["a", "b"][side], round + 1));
-        // What an earlier comparison left there is not the result of this one.
-        let _ = std::fs::remove_file(&file);
+        let file = self.file(side, round);
         let text = &self.commands[side];
         let what = || format!("cannot compare: {text:?} (round {})", round + 1);
         let said = file.with_extension("err");
-        let status = wait(&with_file(text, &file), &said, stop).map_err(|error| Problem::failed(what(), error))?;
+        let (status, last) =
+            command::run(&with_file(text, &file), &said, stop).map_err(|error| Problem::failed(what(), error))?;
         if stop.load(Ordering::Relaxed) {
             return Err(Problem::new(Kind::Interrupted, "stopped", "by a signal").next("whole rounds are compared"));
         }
         if !status.success() {
-            return Err(Problem::failed(what(), ended(status, &said)).next("run it alone until it succeeds"));
+            return Err(Problem::failed(what(), command::ended(status, &last)).next("run it alone until it succeeds"));
         }
         if !file.exists() {
             let next =
                 format!("have it write a result file: --json FILE is added at its end, or stands in it as {FILE}");
             return Err(Problem::failed(what(), "it wrote no result file").next(next));
+        }
+        // To open a pipe would wait for its writer, which has ended.
+        if !file.is_file() {
+            let why = format!("{} is no regular file", file.display());
+            return Err(Problem::failed(what(), why).next("have it write its result to the file itself"));
         }
         json::read(&file)
     }
@@ -111,44 +127,6 @@ impl Alternated {
 fn with_file(command: &str, file: &Path) -> String {
     let quoted = format!("'{}'", file.display().to_string().replace('\'', "'\\''"));
     if command.contains(FILE) { command.replace(FILE, &quoted) } else { format!("{command} --json {quoted}") }
-}
-
-/// Runs a command to its end, or ends it when `stop` is set. What it writes to its standard error goes to a file.
-fn wait(command: &str, said: &Path, stop: &AtomicBool) -> std::io::Result<ExitStatus> {
-    let mut child = Command::new("/bin/sh")
-        .args(["-c", command])
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(std::fs::File::create(said)?)
-        .spawn()?;
-    while !stop.load(Ordering::Relaxed) {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        std::thread::sleep(LOOK);
-    }
-    if let Some(process) = Process::of(child.id())? {
-        process.signal(SIGTERM)?;
-    }
-    let begin = Instant::now();
-    while begin.elapsed() < GRACE {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        std::thread::sleep(LOOK);
-    }
-    child.kill()?;
-    child.wait()
-}
-
-/// How it ended, with its last words.
-fn ended(status: ExitStatus, said: &Path) -> String {
-    let said = read_text(said, SAID_MAX).unwrap_or_default();
-    let last = said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").to_owned();
-    match status.code() {
-        Some(code) => format!("exit code {code}: {last}"),
-        None => format!("a signal ended it: {last}"),
-    }
 }
 
 #[cfg(test)]
@@ -199,8 +177,8 @@ mod tests {
 
     #[test]
     fn a_command_that_fails_is_named_with_what_it_said() {
-        let folder = tempfile::tempdir().expect("a folder");
         let problem = |command: &str| {
+            let folder = tempfile::tempdir().expect("a folder");
             let found = alternate(folder.path(), [command.into(), "true".into()]);
             assert!(found.runs[0].is_empty());
             found.problem.expect("it failed").to_string()
@@ -209,6 +187,8 @@ mod tests {
         assert!(failed.contains("exit code 7: no such device"), "{failed}");
         assert!(problem("true").contains("it wrote no result file"));
         assert!(problem("echo nonsense >{}").contains("a1.json"), "a file that is none is named");
+        assert!(problem("mkfifo {}").contains("no regular file"), "nobody waits for a writer");
+        assert!(problem("mkdir {}").contains("no regular file"));
     }
 
     #[test]
@@ -220,6 +200,21 @@ mod tests {
         let found = alternate.run(&mut Silent, &stop);
         assert_eq!(found.problem.expect("stopped").kind(), Kind::Interrupted);
         assert!(found.runs[0].is_empty());
+    }
+
+    #[test]
+    fn what_is_in_the_folder_already_stays() {
+        for name in ["a1.json", "b3.json", "b2.err"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let kept = folder.path().join(name);
+            std::fs::write(&kept, "mine").expect("written");
+            let ran = folder.path().join("ran");
+            let command = format!("touch '{}' #", ran.display());
+            let found = alternate(folder.path(), [command.clone(), command]);
+            assert!(found.problem.expect("refused").to_string().contains(name));
+            assert_eq!(std::fs::read_to_string(&kept).expect("it is there"), "mine");
+            assert!(!ran.exists(), "nothing runs");
+        }
     }
 
     #[test]

@@ -7,12 +7,15 @@
 
 mod alternate;
 mod circumstances;
+mod command;
 mod difference;
+mod distinct;
 mod pair;
 mod several;
 mod statistic;
 
 pub use alternate::{Alternate, Alternated};
+pub use distinct::{check_distinct, is_on_both};
 pub use statistic::Statistic;
 
 use crate::scenario::record::PER_MESSAGE;
@@ -115,6 +118,7 @@ impl Comparison {
                 _ => unmatched.push(format!("{key} (not in every run)")),
             }
         }
+        unmatched.extend(distinct::hidden(before, after));
         Self {
             schema: SCHEMA,
             runs: [before.len(), after.len()],

@@ -3,10 +3,11 @@
 use super::veth::Ends;
 use super::{Reach, certificate};
 use sidestep_lab::Host;
+use sidestep_sys::process::Process;
 use sidestep_sys::{Problem, process};
 use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, Read};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,14 +28,36 @@ pub(super) fn is_tls(transport: &str) -> bool {
 /// The store without a suffix in the name of a path: an engine's default.
 const USUAL_STORE: &str = "page-cache";
 
-/// Makes a folder for the files of acceptors.
+/// The first words of the names of folders; the process and a number follow.
+const FOLDER: &str = "sidestep-fix-";
+
+/// Makes a folder for the files of acceptors, and removes those of processes that were killed.
 pub(super) fn new_folder() -> Result<PathBuf, Problem> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    let folder = std::env::temp_dir().join(format!("sidestep-fix-{}-{number}", std::process::id()));
+    sweep(&std::env::temp_dir());
+    let folder = std::env::temp_dir().join(format!("{FOLDER}{}-{number}", std::process::id()));
     // It must not exist yet, and only this user may enter it: others can guess its name.
     let made = DirBuilder::new().mode(0o700).create(&folder);
     made.map_err(|error| Problem::failed(format!("cannot create {}", folder.display()), error)).map(|()| folder)
+}
+
+/// Removes folders of this user whose processes have gone. What cannot be removed stays.
+fn sweep(place: &Path) {
+    for entry in std::fs::read_dir(place).into_iter().flatten().filter_map(Result::ok) {
+        let Some(pid) = entry.file_name().to_str().and_then(owner) else { continue };
+        // Others can make folders of such names, and links.
+        let is_own = entry.metadata().is_ok_and(|found| found.is_dir() && found.uid() == process::effective_uid());
+        if is_own && matches!(Process::of(pid), Ok(None)) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+/// The process that made the folder of that name.
+fn owner(name: &str) -> Option<u32> {
+    let (pid, number) = name.strip_prefix(FOLDER)?.split_once('-')?;
+    number.parse::<u64>().ok().and_then(|_| pid.parse().ok())
 }
 
 pub(super) fn not_started(why: String) -> Problem {
@@ -146,6 +169,21 @@ fn address(child: &mut Child) -> Result<String, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_of_processes_that_have_gone_are_swept() {
+        let place = tempfile::tempdir().unwrap();
+        // Higher than any pid (PID_MAX_LIMIT of linux/threads.h).
+        let (gone, mine) = ("sidestep-fix-4194305-0", format!("sidestep-fix-{}-0", std::process::id()));
+        for name in [gone, &mine, "sidestep-fix-4194305-x", "sidestep-fix-4194305"] {
+            std::fs::create_dir_all(place.path().join(name).join("store")).unwrap();
+        }
+        std::os::unix::fs::symlink(place.path().join(&mine), place.path().join("sidestep-fix-4194305-1")).unwrap();
+        sweep(place.path());
+        assert!(!place.path().join(gone).exists());
+        assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 4);
+        assert!(place.path().join(mine).join("store").exists());
+    }
 
     #[test]
     fn names_say_what_is_not_usual() {

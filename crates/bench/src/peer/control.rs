@@ -15,9 +15,17 @@ use std::time::{Duration, Instant};
 /// there is no point in waiting longer for a dead one.
 const SILENCE: Duration = Duration::from_secs(10);
 
+/// The same while the other end makes a slice ready: it may have to take its control plane off the interface, and waits up to ten
+/// seconds where that has been too often.
+const READY_MAX: Duration = Duration::from_secs(30);
+/// The smallest MTU of IPv4 (RFC 791).
+const MTU_MIN: u32 = 68;
+
 /// One end of a control connection.
 pub struct Control {
     socket: Socket,
+    /// When the present slice was asked for.
+    asked: Instant,
 }
 
 /// The peer's answer to the greeting.
@@ -45,7 +53,7 @@ impl Control {
             let keepalive = TcpKeepalive::new().with_time(SILENCE / 2).with_interval(Duration::from_secs(1));
             socket.set_tcp_keepalive(&keepalive)?;
         }
-        Ok(Self { socket })
+        Ok(Self { socket, asked: Instant::now() })
     }
 
     /// Connects to a serving peer.
@@ -74,6 +82,9 @@ impl Control {
         self.send(&Request::Hello { magic: MAGIC.into(), protocol: PROTOCOL, version, boot_id: host::boot_id() })
             .map_err(|error| gone(&error))?;
         match self.reply()? {
+            Reply::Hello { protocol, mtu: Some(mtu), .. } if protocol == PROTOCOL && mtu < MTU_MIN => {
+                Err(impossible(&format!("an MTU of {mtu}")))
+            }
             Reply::Hello { protocol, version, host, mtu, same_machine, cpu, past_kernel } if protocol == PROTOCOL => {
                 Ok(Greeting { host: *host, version, mtu, same_machine, cpu, past_kernel })
             }
@@ -85,12 +96,23 @@ impl Control {
     /// Requests a slice and returns the peer's answer; a refusal is a [`Problem`].
     pub fn ask(&mut self, request: &Request) -> Result<Reply, Problem> {
         self.send(request).map_err(|error| gone(&error))?;
-        self.reply()
+        // Frames are counted since an earlier request.
+        if !matches!(request, Request::Frames { .. }) {
+            self.asked = Instant::now();
+        }
+        self.reply_within(READY_MAX)
     }
 
     /// Receives the peer's next reply.
     pub fn reply(&mut self) -> Result<Reply, Problem> {
-        match self.recv(SILENCE).map_err(|error| gone(&error))? {
+        self.reply_within(SILENCE)
+    }
+
+    fn reply_within(&mut self, timeout: Duration) -> Result<Reply, Problem> {
+        match self.recv(timeout).map_err(|error| gone(&error))? {
+            Some(Reply::Done(done)) if !done.is_possible_within(self.asked.elapsed()) => {
+                Err(impossible("more messages or CPU time than the slice has room for"))
+            }
             Some(Reply::Refused { reason, next }) => Err(Problem::failed("the peer refused", reason).next(next)),
             Some(reply) => Ok(reply),
             None => Err(gone(&ErrorKind::UnexpectedEof.into())),
@@ -189,11 +211,16 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
 fn gone(error: &io::Error) -> Problem {
     let why = match error.kind() {
         ErrorKind::UnexpectedEof => "it closed the connection".to_owned(),
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("it has been silent for {} s", SILENCE.as_secs()),
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => "it has been silent for too long".into(),
         ErrorKind::InvalidData => format!("it does not speak our protocol ({error})"),
         _ => error.to_string(),
     };
     Problem::failed("lost the peer", why).next("see what the peer printed; is it the same sidestep version?")
+}
+
+fn impossible(what: &str) -> Problem {
+    Problem::failed("cannot measure against this peer", format!("it tells {what}, which no host can have"))
+        .next("install the same version of sidestep on both ends")
 }
 
 fn other_version(protocol: u32, version: &str) -> Problem {
@@ -217,10 +244,45 @@ fn unexpected(reply: &Reply) -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::peer::protocol::{Done, Spent, Told};
 
     fn pair() -> (Control, Control) {
         let (one, two) = Socket::pair(socket2::Domain::UNIX, socket2::Type::STREAM, None).expect("a socket pair");
         (Control::over(one).expect("connected"), Control::over(two).expect("connected"))
+    }
+
+    #[test]
+    fn a_peer_that_tells_what_no_host_can_have_is_refused() {
+        let spent = |ns, messages| Spent { ns, messages, last_cpu: None };
+        let possible = Done { received: 1_000_000, cpu: spent(1_000_000_000, 1_000_000), ..Done::default() };
+        assert!(possible.is_possible_within(Duration::from_secs(1)));
+        for done in [
+            Done { cpu: spent(u64::MAX, 1), ..possible.clone() },
+            Done { cpu: spent(1, u64::MAX), ..possible.clone() },
+            Done { received: u64::MAX, ..possible.clone() },
+            Done { gaps: u64::MAX, ..possible.clone() },
+            Done { duplicates: u64::MAX, ..possible.clone() },
+            Done { reordered: u64::MAX, ..possible.clone() },
+            Done { involuntary_switches: u64::MAX, ..possible.clone() },
+        ] {
+            let (mut one, mut two) = pair();
+            two.send(&Reply::Done(done)).expect("connected");
+            assert!(one.reply().expect_err("no host").to_string().contains("no host can have"));
+        }
+        for mtu in [0, 1] {
+            let (mut one, mut two) = pair();
+            let hello = Reply::Hello {
+                protocol: PROTOCOL,
+                version: String::new(),
+                host: Box::default(),
+                mtu: Some(mtu),
+                same_machine: false,
+                cpu: None,
+                past_kernel: Told::Nothing,
+            };
+            two.send(&hello).expect("connected");
+            assert!(one.greet().err().expect("no host").to_string().contains("an MTU of"));
+        }
     }
 
     #[test]
@@ -246,7 +308,7 @@ mod tests {
     #[test]
     fn messages_arrive_and_an_end_is_an_end() {
         let (mut one, mut two) = pair();
-        one.send(&Reply::Done(super::super::protocol::Done::default())).expect("connected");
+        one.send(&Reply::Done(Done::default())).expect("connected");
         assert!(matches!(two.recv(SILENCE), Ok(Some(Reply::Done(_)))));
         assert!(!two.is_closed());
         drop(one);

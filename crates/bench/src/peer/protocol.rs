@@ -7,6 +7,7 @@ use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use sidestep_report::schema::Host;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::time::Duration;
 
 /// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
 pub const PROTOCOL: u32 = 5;
@@ -223,3 +224,18 @@ pub struct Done {
     /// Congestion control of a stream's end here.
     pub congestion: Option<String>,
 }
+
+impl Done {
+    /// Returns whether a host can have counted this in that time: at most one event in a nanosecond, and the CPU time of a few threads.
+    pub(super) fn is_possible_within(&self, time: Duration) -> bool {
+        let room = u64::try_from((time + COUNT_SLACK).as_nanos()).unwrap_or(u64::MAX);
+        let counts =
+            [self.received, self.gaps, self.duplicates, self.reordered, self.involuntary_switches, self.cpu.messages];
+        counts.into_iter().all(|count| count <= room) && self.cpu.ns <= room.saturating_mul(THREADS_MAX)
+    }
+}
+
+/// CPU time is counted in ticks on some kernels.
+const COUNT_SLACK: Duration = Duration::from_millis(100);
+/// Threads of a peer that answers.
+const THREADS_MAX: u64 = 4;

@@ -159,7 +159,7 @@ impl Session {
         if path.medium == Medium::Stack && request.transport == Transport::Tcp {
             let mut link = self.accept_past_kernel(load, Config::latency())?.waiting(path);
             self.place_thread(path, request.cpu)?;
-            let watch = self.watch(path);
+            let watch = self.watch(path).working(service);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
         if path.medium == Medium::Stack {
@@ -168,7 +168,7 @@ impl Session {
             link.connect(SocketAddr::new(self.origin.remote, request.port))?;
             self.say(&Reply::Ready(ready))?;
             self.place_thread(path, request.cpu)?;
-            let watch = self.watch(path);
+            let watch = self.watch(path).working(service);
             return echo::run(&mut link, request, service, watch).map(Reply::Done);
         }
         let mut link: Box<dyn Link> = match request.transport {
@@ -180,7 +180,7 @@ impl Session {
             }
         };
         self.place_thread(path, request.cpu)?;
-        let watch = self.watch(path);
+        let watch = self.watch(path).working(service);
         echo::run(link.as_mut(), request, service, watch).map(Reply::Done)
     }
 
@@ -287,14 +287,14 @@ impl Session {
         let (IpAddr::V4(local), IpAddr::V4(remote)) = (self.origin.local, self.origin.remote) else {
             return Err(Problem::usage("cannot answer bare frames", "they are IPv4").next("use an IPv4 address"));
         };
-        self.leave_interface();
+        self.leave_interface()?;
         self.place_thread(path, request.cpu)?;
         let port = OwnPort::take()?;
         let number = port.number;
         let flow = Flow { local: SocketAddrV4::new(local, number), remote: SocketAddrV4::new(remote, request.port) };
         let mut end = End::open(&self.origin.consent.interface(local.into())?, port, flow)?;
         self.say(&Reply::Ready(Ready { port: number, note: Some(end.note()), ..Ready::default() }))?;
-        let watch = self.watch(path);
+        let watch = self.watch(path).working(service);
         frames::run(&mut end, request, service, watch).map(Reply::Done)
     }
 
@@ -319,9 +319,9 @@ impl Session {
     }
 
     /// Takes a started control plane off the interface, for a program of a slice's own.
-    fn leave_interface(&mut self) {
+    fn leave_interface(&mut self) -> Result<(), Problem> {
         self.plane.take_if(|plane| plane.is_on_host());
-        self.origin.keeper.end();
+        self.origin.keeper.leave()
     }
 
     /// Listens past the kernel, and says so.

@@ -2,6 +2,7 @@
 
 use super::control::Control;
 use crate::link::Link;
+use crate::service_time::ServiceTime;
 use sidestep_socket::stream::{Waiting, is_retry};
 use sidestep_sys::Problem;
 use socket2::SockRef;
@@ -21,6 +22,8 @@ pub(super) struct Watch<'a> {
     control: &'a Control,
     turns: u32,
     turns_between_looks: u32,
+    /// Set where a message may take long: the clock is read at each.
+    is_slow: bool,
     end: Instant,
     heard: Instant,
     heard_something: bool,
@@ -31,7 +34,21 @@ impl<'a> Watch<'a> {
     pub(super) fn new(control: &'a Control, waiting: Waiting) -> Self {
         let now = Instant::now();
         let turns_between_looks = if waiting == Waiting::Spin { TURNS } else { 1 };
-        Self { control, turns: 0, turns_between_looks, end: now + SLICE_MAX, heard: now, heard_something: true }
+        let is_slow = waiting != Waiting::Spin;
+        Self {
+            control,
+            turns: 0,
+            turns_between_looks,
+            is_slow,
+            end: now + SLICE_MAX,
+            heard: now,
+            heard_something: true,
+        }
+    }
+
+    /// The same, with this work for each message.
+    pub(super) fn working(self, service: ServiceTime) -> Self {
+        Self { is_slow: self.is_slow || !service.is_none(), ..self }
     }
 
     /// Called when a message has come. Errs when the slice has lasted too long.
@@ -39,7 +56,8 @@ impl<'a> Watch<'a> {
     pub(super) fn heard(&mut self) -> Result<(), Problem> {
         self.heard_something = true;
         self.turns += 1;
-        if self.turns >= TURNS { self.look() } else { Ok(()) }
+        let is_due = self.turns >= TURNS || (self.is_slow && Instant::now() > self.end);
+        if is_due { self.look() } else { Ok(()) }
     }
 
     /// Called when nothing has come. Errs when nothing will come any more.
@@ -102,6 +120,19 @@ mod tests {
     use crate::link::StreamLink;
     use sidestep_socket::stream::{Backend, Endpoint, Io, Listener, Options};
     use socket2::{Domain, Socket, Type};
+
+    #[test]
+    fn a_slice_of_slow_messages_ends_at_the_first_that_is_too_late() {
+        let (ours, _theirs) = Socket::pair(Domain::UNIX, Type::STREAM, None).unwrap();
+        let control = Control::over(ours).unwrap();
+        let slow = ServiceTime { each_ns: 10_000_000, ..ServiceTime::default() };
+        for (waiting, service) in [(Waiting::Spin, slow), (Waiting::Block, ServiceTime::default())] {
+            let mut watch = Watch::new(&control, waiting).working(service);
+            watch.heard().unwrap();
+            watch.end = Instant::now().checked_sub(Duration::from_millis(1)).unwrap();
+            assert!(watch.heard().unwrap_err().to_string().contains("longer than 60 s"));
+        }
+    }
 
     #[test]
     fn who_does_not_read_its_answers_is_not_waited_for_beyond_the_slice() {

@@ -6,18 +6,21 @@ use crate::output::{self, Outputs};
 use crate::progress::Bar;
 use crate::signal::stop_flag;
 use crate::values::RunFiles;
-use sidestep_bench::compare::{Alternate, Compared, Comparison, Statistic, Verdict};
+use sidestep_bench::compare::{Alternate, Compared, Comparison, Statistic, Verdict, check_distinct, is_on_both};
 use sidestep_report::json;
 use sidestep_report::schema::Document;
 use sidestep_sys::Problem;
+use sidestep_sys::printable::printable;
+use sidestep_sys::problem::say;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
+    check_output(args)?;
     Outputs::prepare(args.json.clone(), None)?;
     let (comparison, problem) = match (&args.run, &args.before, &args.after) {
         (Some(commands), ..) => alternated(args, commands)?,
-        (None, Some(before), Some(after)) => (Comparison::of_runs(&read(before)?, &read(after)?), None),
+        (None, Some(before), Some(after)) => (of_files(&read(before)?, &read(after)?), None),
         _ => {
             return Err(
                 Problem::usage("nothing to compare", "two results are needed").next("see sidestep compare --help")
@@ -42,7 +45,26 @@ pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
 }
 
 fn read(files: &RunFiles) -> Result<Vec<Document>, Problem> {
-    files.0.iter().map(|file| json::read(file)).collect()
+    let runs = files.0.iter().map(|file| json::read(file)).collect::<Result<Vec<_>, _>>()?;
+    check_distinct(&runs).map(|()| runs)
+}
+
+/// Refuses to write the comparison over a result that it compares.
+fn check_output(args: &args::Compare) -> Result<(), Problem> {
+    let Some(output) = &args.json else { return Ok(()) };
+    let mut inputs = args.before.iter().chain(&args.after).flat_map(|side| &side.0);
+    if !inputs.any(|input| output::is_same(input, output)) {
+        return Ok(());
+    }
+    let what = format!("cannot write the comparison to {}", output.display());
+    Err(Problem::usage(what, "it is one of the results to be compared").next("name another file: --json FILE"))
+}
+
+fn of_files(before: &[Document], after: &[Document]) -> Comparison {
+    if is_on_both(before, after) {
+        say("note: a result is on both sides; between it and itself there is no difference");
+    }
+    Comparison::of_runs(before, after)
 }
 
 /// Runs two commands in turn; with the reason why there are fewer rounds than asked for.
@@ -88,6 +110,9 @@ impl Drop for Folder {
         }
     }
 }
+
+/// The longest text of a result file that is shown, bytes: longer than any kernel command line.
+const TEXT_BYTES: usize = 8 << 10;
 
 /// The next step if noise hides every difference.
 const TOO_NOISY: &str = "
@@ -136,7 +161,7 @@ fn line(row: &Compared, width: usize) -> String {
     let p = row.p_value.map_or_else(missing, |p| if p < 0.001 { "<0.001".into() } else { format!("{p:.3}") });
     format!(
         "{:width$} {:>5} {:>12} {:>12} {ratio:>7} {interval:>15} {p:>6} {:>6} {:>9}  {}",
-        row.row,
+        shown_text(&row.row),
         row.statistic.name(),
         value(row.before),
         value(row.after),
@@ -166,8 +191,14 @@ fn percent(share: f64) -> String {
 
 fn section(text: &mut String, title: &str, lines: &[String]) {
     if !lines.is_empty() {
+        let lines: Vec<_> = lines.iter().map(|line| shown_text(line)).collect();
         let _ = writeln!(text, "{title}\n  {}", lines.join("\n  "));
     }
+}
+
+/// Words of a result file, which may be anybody's, fit for a terminal.
+fn shown_text(text: &str) -> String {
+    printable(text, TEXT_BYTES)
 }
 
 #[cfg(test)]
@@ -206,6 +237,15 @@ mod tests {
             differences: Vec::new(),
             unmatched: Vec::new(),
         };
+        let strange = Comparison {
+            rows: vec![Compared { row: "a\u{1b}[2Jb".into(), ..row(0.1, Verdict::Better) }],
+            differences: vec!["kernel: \u{1b}]0;x\u{7} / 6".into()],
+            unmatched: vec!["rr\n\u{9b}31m".into()],
+            ..of(Verdict::Better)
+        };
+        let told = render(&strange);
+        assert!(told.contains("a?[2Jb") && told.contains("rr??31m"), "{told}");
+        assert!(told.chars().all(|letter| letter == '\n' || !letter.is_control()), "{told:?}");
         let told = render(&of(Verdict::TooNoisy));
         assert!(told.contains(">999%  too noisy to tell\n") && told.contains("Measure longer (--duration)"), "{told}");
         assert!(!render(&of(Verdict::NoMeasurableDifference)).contains("too noisy"));
