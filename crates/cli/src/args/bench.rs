@@ -235,9 +235,10 @@ pub(crate) struct Rates {
     /// Paths of the receiver, separated by commas
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
-    /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP
-    #[arg(long, default_value = "10k,25k,50k,100k,150k,200k,300k,400k,600k,800k,1M", value_name = "RATES")]
-    pub(crate) rates: RateList,
+    /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP; all of them are measured [default: 10k to 1M in eleven steps, until a
+    /// path falls behind]
+    #[arg(long, value_name = "RATES")]
+    pub(crate) rates: Option<RateList>,
     /// Message size in bytes
     #[arg(long, default_value_t = 24, value_name = "BYTES")]
     pub(crate) size: u32,
