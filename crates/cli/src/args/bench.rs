@@ -129,10 +129,10 @@ pub(crate) enum ClockKind {
 #[derive(Debug, Args)]
 pub(crate) struct Output {
     /// Write the result as JSON; `-` for standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
     /// Write the report as one HTML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
 }
 
@@ -443,8 +443,8 @@ pub(crate) enum WaitingKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Address to listen on
-    #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS:PORT")]
+    /// Address to listen on (default port 7411)
+    #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS[:PORT]", value_parser = crate::values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// CPU for pinned paths [default: the last one]
     #[arg(long)]

@@ -93,6 +93,11 @@ too noisy to tell: a factor of two would not be seen. Measure longer (--duration
 side, taken in turn (--run, --rounds).
 ";
 
+/// The next step if no row is in all runs.
+const NOTHING_COMMON: &str = "
+nothing to compare: the runs have no row in common. Compare results of the same command, with the same transport, paths and sizes.
+";
+
 /// What the columns are.
 const COLUMNS: &str = "
 ratio: after over before, with its 95 % interval; p: the chance of such a difference between equal sides, corrected for the number of
@@ -121,6 +126,9 @@ fn render(comparison: &Comparison) -> String {
     }
     if comparison.rows.iter().any(|row| row.verdict == Verdict::TooNoisy) {
         text.push_str(TOO_NOISY);
+    }
+    if comparison.rows.is_empty() {
+        text.push_str(NOTHING_COMMON);
     }
     section(&mut text, "\nnot compared:", &comparison.unmatched);
     text
@@ -207,5 +215,7 @@ mod tests {
         let told = render(&of(Verdict::TooNoisy));
         assert!(told.contains(">999%  too noisy to tell\n") && told.contains("Measure longer (--duration)"), "{told}");
         assert!(!render(&of(Verdict::NoMeasurableDifference)).contains("too noisy"));
+        let nothing = render(&Comparison { rows: Vec::new(), ..of(Verdict::TooNoisy) });
+        assert!(nothing.contains("no row in common. Compare results of the same command"), "{nothing}");
     }
 }
