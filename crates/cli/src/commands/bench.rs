@@ -4,7 +4,7 @@ use super::measured::{consent, measure, stream, streams};
 use super::{bench_fix, bench_ring};
 use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, StreamKind, Unmodified};
 use crate::output::Outputs;
-use crate::values::PathList;
+use crate::values::{PathList, RateList};
 use crate::{exit, signal};
 use sidestep_bench::Consent;
 use sidestep_bench::peer::serve::{self, serve};
