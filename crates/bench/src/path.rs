@@ -248,13 +248,36 @@ pub const PATHS: &[Path] = &[
     },
 ];
 
+/// Returns the known name from which a typed one differs by at most two letters; none if there is no such name.
+fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
+    let by_distance = known.iter().map(|name| (distance(typed, name), *name)).min();
+    by_distance.filter(|(letters, _)| *letters <= 2).map(|(_, name)| name)
+}
+
+/// Letters to add, remove or replace to make one word of the other (Levenshtein).
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.chars().count()).collect();
+    for (i, letter) in one.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, against) in other.chars().enumerate() {
+            let replaced = diagonal + usize::from(letter != against);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row.last().copied().unwrap_or_default()
+}
+
 impl Path {
     /// The path of that name.
     pub fn named(name: &str) -> Result<&'static Self, Problem> {
         PATHS.iter().find(|path| path.name == name).ok_or_else(|| {
             let known: Vec<&str> = PATHS.iter().map(|path| path.name).collect();
-            Problem::usage(format!("no path {name:?}"), "this build does not know it")
-                .next(format!("choose from: {}", known.join(", ")))
+            let next = match nearest(name, &known) {
+                Some(meant) => format!("did you mean: {meant}"),
+                None => format!("choose from: {}", known.join(", ")),
+            };
+            Problem::usage(format!("no path {name:?}"), "this build does not know it").next(next)
         })
     }
 

@@ -5,7 +5,7 @@ use sidestep_bench::path::{PATHS, Path};
 use sidestep_bench::ring::Load;
 use sidestep_bench::scenario::Offered;
 use std::ffi::{OsStr, OsString};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -212,6 +212,13 @@ impl FromStr for Target {
     }
 }
 
+/// An address of this machine, with the usual port if none is named.
+pub(crate) fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.trim_matches(['[', ']']).parse().map(|address: IpAddr| SocketAddr::new(address, PORT));
+    bare.or_else(|_| text.parse())
+        .map_err(|_| format!("{text:?} is not an address: write 192.0.2.2 or 192.0.2.2:{PORT}"))
+}
+
 fn has_port(text: &str) -> bool {
     text.rsplit_once(':').is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -250,6 +257,15 @@ mod tests {
         std::fs::write(&one, "").expect("written");
         assert_eq!(RunFiles::from(one.clone().into_os_string()), RunFiles(vec![one.clone()]));
         std::fs::remove_file(&one).expect("it is there");
+    }
+
+    #[test]
+    fn an_address_to_listen_on_has_the_usual_port() {
+        let of = |text| listen_address(text).map(|address| address.to_string());
+        assert_eq!(of("192.0.2.2"), Ok("192.0.2.2:7411".into()));
+        assert_eq!(of("192.0.2.2:9"), Ok("192.0.2.2:9".into()));
+        assert_eq!((of("::1"), of("[::1]:9")), (Ok("[::1]:7411".into()), Ok("[::1]:9".into())));
+        assert!(of("nowhere").is_err_and(|why| why.contains("192.0.2.2:7411")));
     }
 
     #[test]

@@ -85,11 +85,18 @@ pub fn parse(bytes: &[u8], name: &str) -> Result<Document, Problem> {
 #[derive(Deserialize)]
 struct Version {
     schema: Option<serde_json::Number>,
+    /// Only a saved host has it.
+    taken_unix_s: Option<serde::de::IgnoredAny>,
 }
 
 /// A file of another version is called that, before any of its fields is judged.
 fn check_version(bytes: &[u8], name: &str) -> Result<(), Problem> {
     let version: Version = serde_json::from_slice(bytes).map_err(|error| damaged(name, &error))?;
+    if version.taken_unix_s.is_some() {
+        let why = "it is a host that `sidestep tune snapshot` has written";
+        return Err(Problem::failed(format!("{name} is not a result file"), why)
+            .next("compare hosts with: sidestep tune drift GOOD FILE"));
+    }
     let Some(found) = version.schema else {
         let why = "it has no \"schema\" field";
         return Err(Problem::failed(format!("{name} is not a result file"), why).next(TAKE_ANOTHER));
@@ -195,5 +202,14 @@ mod tests {
     fn an_endless_file_is_refused() {
         let problem = read_from(io::repeat(b' '), "endless").unwrap_err();
         assert!(problem.brief().contains("64 MiB"), "{problem}");
+    }
+
+    #[test]
+    fn a_saved_host_is_called_that() {
+        let problem = parse(b"{\"schema\":1,\"taken_unix_s\":5,\"pids\":[]}", "x.json").expect_err("no result");
+        assert!(
+            problem.to_string().contains("tune snapshot") && problem.to_string().contains("tune drift"),
+            "{problem}"
+        );
     }
 }

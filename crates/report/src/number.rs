@@ -27,6 +27,7 @@ pub(crate) struct Unit {
 
 impl Unit {
     const NS: Self = Self { name: "ns", ns: 1.0, digits: 0 };
+    const NS_FINE: Self = Self { name: "ns", ns: 1.0, digits: 1 };
     const US: Self = Self { name: "µs", ns: 1e3, digits: 2 };
     const US_FINE: Self = Self { name: "µs", ns: 1e3, digits: 3 };
     const MS: Self = Self { name: "ms", ns: 1e6, digits: 3 };
@@ -42,6 +43,14 @@ impl Unit {
             (low, _) if low < FINE_BELOW_NS => Self::US_FINE,
             (low, _) if low < 1e7 => Self::US,
             _ => Self::MS,
+        }
+    }
+
+    /// The unit of times per message at full speed: a decimal is needed where some are a few nanoseconds.
+    pub(crate) fn for_messages(times_ns: impl IntoIterator<Item = f64>) -> Self {
+        match Self::for_times(times_ns) {
+            Self::NS => Self::NS_FINE,
+            unit => unit,
         }
     }
 
@@ -102,13 +111,14 @@ pub(crate) fn ratio(value: f64) -> String {
 
 /// An interval of ratios, grown on both sides.
 pub(crate) fn ratio_interval([low, high]: [f64; 2]) -> String {
-    let digits = ratio_digits(low);
-    format!("{}..{}", down(low, digits), up(high, digits))
+    format!("{}..{}", down(low, ratio_digits(low)), ratio(high))
 }
 
 /// Enough for three digits that count, down to a thousandth.
 fn ratio_digits(value: f64) -> usize {
     match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
         size if size >= 0.1 => 3,
         size if size >= 0.01 => 4,
         _ => 5,
@@ -123,6 +133,26 @@ pub(crate) fn times(value: f64) -> String {
 /// A share as per cent, rounded up.
 pub(crate) fn percent(share: f64) -> String {
     up(share * 100.0, if share != 0.0 && share < 0.001 { 4 } else { 2 })
+}
+
+/// How far a path differs from itself: as per cent, above 100 % as a factor, rounded up.
+pub(crate) fn difference(share: f64) -> String {
+    match share {
+        share if share <= 1.0 => format!("{} %", percent(share)),
+        share => format!("a factor of {}", grouped(&up(share + 1.0, if share < 9.0 { 1 } else { 0 }))),
+    }
+}
+
+/// Shares of a whole as per cent, with one decimal: they add up as the shares do.
+pub(crate) fn parts(shares: impl IntoIterator<Item = f64>) -> Vec<String> {
+    let (mut sum, mut before) = (0.0, 0.0);
+    let mut part = |share: f64| {
+        sum += share;
+        let (upto, last) = ((sum * 1e3).round(), before);
+        before = upto;
+        plain((upto - last) / 10.0, 1)
+    };
+    shares.into_iter().map(&mut part).collect()
 }
 
 /// A rate in messages per second, rounded down, with its thousands apart.
@@ -194,6 +224,17 @@ mod tests {
         assert_eq!(rate(249_999.9), "249,999");
         assert_eq!(Unit::US.interval([5_569.0, 5_571.0]), "5.56..5.58");
         assert_eq!(ratio_interval([0.9879, 1.0111]), "0.987..1.012");
+        assert_eq!(ratio_interval([0.000_021, 36_167.955]), "0.00002..36168");
+        assert_eq!(ratio_interval([0.0512, 0.0533]), "0.0512..0.0533");
+    }
+
+    #[test]
+    fn a_wide_difference_is_a_factor_and_parts_make_a_whole() {
+        assert_eq!((difference(0.031), difference(0.9)), ("3.10 %".into(), "90.00 %".into()));
+        assert_eq!((difference(1.5), difference(35.2)), ("a factor of 2.5".into(), "a factor of 37".into()));
+        assert_eq!(difference(36_166.0), "a factor of 36,167");
+        assert_eq!(parts([1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0]), ["33.3", "33.4", "33.3"]);
+        assert_eq!(parts([0.125, 0.875]), ["12.5", "87.5"]);
     }
 
     #[test]

@@ -95,7 +95,8 @@ pub struct Step {
     pub name: String,
     /// A description of the change.
     pub what: String,
-    /// `kept`, `dropped`, `unseen` (the time was too short for its effect), or `impossible`.
+    /// `kept`, `dropped`, `unseen` (the time was too short for its effect), `impossible`, or `not tried` (a flag is
+    /// missing, which the reason names).
     pub decision: String,
     /// The reason of the decision.
     pub reason: String,

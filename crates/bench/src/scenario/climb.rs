@@ -11,13 +11,11 @@ const STEP: f64 = 2.0;
 const REFINEMENTS: u32 = 3;
 /// The highest rate of a search.
 const LAST: f64 = 8e6;
-/// A path that achieves less than this share of a rate of a list is not measured at higher ones.
-const KEEPS_UP: f64 = 0.9;
 
 /// The rates to offer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Offered {
-    /// These, ascending.
+    /// These, ascending; all of them, whether a path keeps up or not.
     Listed(Vec<f64>),
     /// Twice as much each time until the knee is passed, then rates between.
     Auto,
@@ -69,7 +67,7 @@ impl Climb {
         let holds = broken(row, self.lowest.as_ref().unwrap_or(row)).is_none();
         self.lowest.get_or_insert_with(|| row.clone());
         match self.offered {
-            Offered::Listed(_) => self.is_over = row.rate_achieved.unwrap_or(0.0) < KEEPS_UP * rate,
+            Offered::Listed(_) => {}
             Offered::Auto => {
                 self.refined += u32::from(self.broke.is_some());
                 match holds {
@@ -79,6 +77,14 @@ impl Climb {
                 // What does not hold at the lowest rate has no knee to be found.
                 self.is_over = self.held == 0.0;
             }
+        }
+    }
+
+    /// The rates of a list above the present one.
+    pub(crate) fn above(&self) -> &[f64] {
+        match &self.offered {
+            Offered::Listed(rates) => rates.get(self.step + 1..).unwrap_or_default(),
+            Offered::Auto => &[],
         }
     }
 
@@ -131,11 +137,12 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_gone_through_until_a_path_is_far_behind() {
+    fn a_list_is_gone_through_to_its_end() {
         let list = || Climb::new(Offered::Listed(vec![1e3, 2e3, 4e3, 8e3]));
-        assert_eq!(offered(&mut list(), 3_900.0), [1e3, 2e3, 4e3, 8e3], "one rate beyond the knee shows it");
-        assert_eq!(offered(&mut list(), 1_500.0), [1e3, 2e3]);
+        assert_eq!(offered(&mut list(), 3_900.0), [1e3, 2e3, 4e3, 8e3]);
+        assert_eq!(offered(&mut list(), 500.0), [1e3, 2e3, 4e3, 8e3], "far behind, though it was asked for by name");
         let mut given_up = list();
+        assert_eq!(given_up.above(), [2e3, 4e3, 8e3]);
         given_up.give_up();
         assert_eq!(given_up.next(), None);
     }

@@ -129,6 +129,12 @@ fn missing(target: Target, reason: String) -> Unavailable {
     }
 }
 
+/// Names rates that are not tried; none where there are none.
+pub(super) fn not_tried(rates: &[f64]) -> Option<String> {
+    let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.0}/s")).collect();
+    (!rates.is_empty()).then(|| format!("{} not tried", rates.join(", ")))
+}
+
 /// Measures every curve that still climbs at its next rate, A B C C B A.
 fn step(
     bench: &mut Bench,
@@ -157,8 +163,9 @@ fn step(
                     break 'rounds;
                 }
                 Err(problem) => {
+                    let above = not_tried(curve.climb.above()).map(|above| format!("; {above}")).unwrap_or_default();
+                    found.1.push(missing(curve.target, format!("at {rate:.0}/s: {}{above}", problem.brief())));
                     curve.climb.give_up();
-                    found.1.push(missing(curve.target, format!("at {rate:.0}/s: {}", problem.brief())));
                 }
             }
             let label = format!("{} {} {rate:.0}/s", curve.target.transport, curve.target.path.name);

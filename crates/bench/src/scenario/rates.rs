@@ -1,6 +1,7 @@
 //! Rate sweeps: messages upstream at one rate after another, until the path no longer keeps up.
 
 use super::interleave::interrupted;
+use super::open_loop::not_tried;
 use super::{Findings, Progress};
 use crate::cpu_time::BothSpent;
 use crate::fit;
@@ -14,7 +15,7 @@ use sidestep_sys::Problem;
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-/// A path that achieves less than this share of what is offered does not keep up; the sweep ends for it.
+/// A path that achieves less than this share of what is offered does not keep up.
 const KEEPS_UP: f64 = 0.9;
 /// Samples per second aimed at when the user does not say how many messages come back: enough for p99 in two seconds,
 /// few enough that answering does not load the peer.
@@ -33,6 +34,8 @@ pub struct Rates {
     pub size: u32,
     /// Messages per second, ascending.
     pub rates: Vec<f64>,
+    /// Set if a path that has fallen behind is not measured at higher rates; the report names these.
+    pub until_behind: bool,
     /// Time at each rate.
     pub duration: Duration,
     /// One message in so many comes back; chosen by rate if none.
@@ -49,7 +52,28 @@ struct Climber {
     transport: Transport,
     /// Returns a note on its messages, for the report.
     note: Option<String>,
-    keeps_up: bool,
+    /// The reason why it is not measured at higher rates.
+    over: Option<Over>,
+}
+
+/// Why a path is not measured at higher rates.
+#[derive(Clone, Debug, PartialEq)]
+enum Over {
+    /// At this rate it fell behind.
+    Behind(f64),
+    /// It failed, with the reason.
+    Failed(String),
+}
+
+impl Over {
+    /// The reason for the report, with the rates `above` that are therefore not tried; none if nothing is missing.
+    fn reason(self, above: &[f64]) -> Option<String> {
+        let above = not_tried(above);
+        match self {
+            Self::Behind(rate) => above.map(|above| format!("{above}: at {rate:.0}/s it already fell behind")),
+            Self::Failed(why) => Some(above.map_or_else(|| why.clone(), |above| format!("{why}; {above}"))),
+        }
+    }
 }
 
 /// The results of the slices at one rate.
@@ -80,6 +104,11 @@ pub(crate) fn sweep(bench: &mut Bench, rates: &Rates, progress: &mut dyn Progres
         let around = Duration::from_millis(SLICE_OVERHEAD_MS);
         let duration = bench.budget.slice(rates.duration / 2, slices, around);
         let result = step(bench, rates, (rate, duration), &mut climbers, progress, &mut findings);
+        let above = if result.is_ok() { &rates.rates[index + 1..] } else { &[] };
+        for climber in climbers.extract_if(.., |climber| climber.over.is_some()) {
+            let missing = climber.over.and_then(|over| over.reason(above));
+            findings.unavailable.extend(missing.map(|reason| unavailable_row(climber.path, climber.transport, reason)));
+        }
         if let Err(problem) = result {
             findings.problem = Some(problem);
             break;
@@ -100,7 +129,7 @@ fn climbers(bench: &Bench, rates: &Rates, unavailable: &mut Vec<Unavailable>) ->
                 .or_else(|| fit::refusal(bench.ends(), path, transport, rates.size));
             let note = fit::fragments(bench.ends(), transport, rates.size);
             match refused {
-                None => climbers.push(Climber { path, transport, note, keeps_up: true }),
+                None => climbers.push(Climber { path, transport, note, over: None }),
                 Some(reason) => unavailable.push(unavailable_row(path, transport, reason)),
             }
         }
@@ -144,7 +173,7 @@ fn step(
     let mut result = Ok(());
     bench.take_yardstick();
     for index in order {
-        if !climbers[index].keeps_up {
+        if climbers[index].over.is_some() {
             continue;
         }
         let begin = Instant::now();
@@ -156,8 +185,7 @@ fn step(
                 break;
             }
             Err(problem) => {
-                climber.keeps_up = false;
-                findings.unavailable.push(unavailable_row(climber.path, climber.transport, problem.brief()));
+                climber.over = Some(Over::Failed(format!("at {rate:.0}/s: {}", problem.brief())));
             }
         }
         let label = format!("{} {} {rate:.0}/s", climber.transport, climber.path.name);
@@ -165,7 +193,10 @@ fn step(
     }
     for (climber, tally) in climbers.iter_mut().zip(tallies) {
         if let Some(row) = tally.row(rates, rate, climber) {
-            climber.keeps_up &= row.rate_achieved.is_some_and(|achieved| achieved >= KEEPS_UP * rate);
+            let keeps_up = row.rate_achieved.is_some_and(|achieved| achieved >= KEEPS_UP * rate);
+            if rates.until_behind && !keeps_up {
+                climber.over.get_or_insert(Over::Behind(rate));
+            }
             findings.rows.push(row);
         }
     }
@@ -281,13 +312,14 @@ mod tests {
             paths: Vec::new(),
             size: 24,
             rates: Vec::new(),
+            until_behind: false,
             duration: Duration::from_secs(1),
             reflect_every: None,
             batch: 1,
             group: Ipv4Addr::new(239, 1, 1, 1),
         };
         let path = Path::named("kernel-spin").expect("a path");
-        let climber = Climber { path, transport: Transport::Udp, note: None, keeps_up: true };
+        let climber = Climber { path, transport: Transport::Udp, note: None, over: None };
         let mut tally = Tally::default();
         (0..4).for_each(|_| tally.take(slice()));
         tally.row(&rates, 1e6, &climber).expect("it was measured")
@@ -301,6 +333,17 @@ mod tests {
         assert_eq!(said(row(|| slice(100_000, 98_900, 5_000, 0))), (true, false), "of the messages, though no sample");
         assert_eq!(said(row(|| slice(100_000, 100_000, 4_930, 70))), (true, false), "of the samples, on the way back");
         assert_eq!(said(row(|| slice(100_000, 40_000, 2_000, 3_000))), (false, false));
+    }
+
+    #[test]
+    fn rates_that_are_not_tried_are_named_with_the_reason() {
+        let behind = Over::Behind(5e3);
+        assert_eq!(behind.clone().reason(&[]), None, "nothing is missing");
+        let expected = "20000/s, 50000/s not tried: at 5000/s it already fell behind";
+        assert_eq!(behind.reason(&[2e4, 5e4]).as_deref(), Some(expected));
+        let failed = || Over::Failed("at 5000/s: no route".into());
+        assert_eq!(failed().reason(&[]).as_deref(), Some("at 5000/s: no route"));
+        assert_eq!(failed().reason(&[2e4]).as_deref(), Some("at 5000/s: no route; 20000/s not tried"));
     }
 
     #[test]

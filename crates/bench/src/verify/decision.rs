@@ -21,6 +21,8 @@ pub(super) enum Outcome {
     Unseen,
     /// It cannot be made here.
     Impossible,
+    /// It was not allowed.
+    NotTried,
 }
 
 /// One statistic with the step against the same without it.
@@ -38,6 +40,11 @@ impl Decision {
     /// Returns that a step cannot be made, with the reason.
     pub(super) fn impossible(reason: impl Into<String>) -> Self {
         Self { outcome: Outcome::Impossible, reason: reason.into() }
+    }
+
+    /// Returns that a step was not tried, as a flag is missing.
+    pub(super) fn not_tried(flag: &str) -> Self {
+        Self { outcome: Outcome::NotTried, reason: format!("needs {flag}") }
     }
 
     /// Decides by a run of two arms: without the step, and with it.
@@ -70,6 +77,7 @@ impl Decision {
             Outcome::Dropped => "dropped",
             Outcome::Unseen => "unseen",
             Outcome::Impossible => "impossible",
+            Outcome::NotTried => "not tried",
         }
     }
 

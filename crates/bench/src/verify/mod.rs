@@ -21,6 +21,7 @@ use crate::scenario::{Arm, Findings, Interleave, Means as Here, Pace, Progress, 
 use crate::transport::Transport;
 use decision::Decision;
 use sidestep_report::schema::{Hiccups, Ratio, Step as Told};
+use sidestep_socket::stream::Waiting;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::Kind;
 use std::time::Duration;
@@ -69,6 +70,12 @@ pub fn verify(
     })
 }
 
+/// The flag that lets interrupts be moved.
+const PIN_IRQ: &str = "--pin-irq";
+
+/// Why SO_BUSY_POLL has no effect between two ends on one host.
+const NOTHING_TO_POLL: &str = "veth and loopback have no NAPI instance to poll: measure against another machine (--to), through a device whose driver has one";
+
 /// The longest watch of one arm: a day.
 const PAUSE_TIME_MAX: Duration = Duration::from_secs(24 * 3600);
 
@@ -104,8 +111,7 @@ impl<'a> Climb<'a> {
         let here = run::means(self.bench, self.load.pin_irq);
         let (path, rung) = match self.with(means, &here) {
             Ok(with) => with,
-            Err(reason) => {
-                let decision = Decision::impossible(reason);
+            Err(decision) => {
                 let steps = vec![Told { decision: decision.word().into(), reason: decision.reason, ..told }];
                 return Findings { steps, ..Findings::default() };
             }
@@ -161,24 +167,34 @@ impl<'a> Climb<'a> {
         Findings { steps: vec![step], problem, ..Findings::default() }
     }
 
-    /// Returns path and rung with this step added; Err has the reason why that is impossible here.
-    fn with(&mut self, means: Means, here: &Here) -> Result<(&'static Path, Rung), String> {
+    /// Returns path and rung with this step added; Err has the reason why that is impossible here, or the flag that is missing.
+    fn with(&mut self, means: Means, here: &Here) -> Result<(&'static Path, Rung), Decision> {
         let (mut path, mut rung) = (self.path, self.kept.clone());
         match means {
-            Means::Path(other) => path = other,
+            Means::Path(other) => {
+                if let (Waiting::BusyPoll { .. }, true) = (other.waiting, self.bench.ends().same_host) {
+                    return Err(Decision::impossible(NOTHING_TO_POLL));
+                }
+                path = other;
+            }
             Means::Interrupts => {
-                here.irqs.as_ref().map_err(Clone::clone)?;
+                // Without the right to move them it is known only whether there are any.
+                if let Err(why) = &here.irqs {
+                    let is_flag = !self.load.pin_irq && why.contains(PIN_IRQ);
+                    return Err(if is_flag { Decision::not_tried(PIN_IRQ) } else { Decision::impossible(why) });
+                }
                 rung.irq = true;
             }
             Means::IsolatedCpu => {
                 let none = "no CPU is isolated from the scheduler (/sys/devices/system/cpu/isolated is empty)";
-                rung.cpu = Some(here.isolated_cpu.ok_or(none)?);
+                rung.cpu = Some(here.isolated_cpu.ok_or_else(|| Decision::impossible(none))?);
             }
             Means::Change(change) => {
                 rung.switches.push(self.switches.len());
                 self.switches.push(Switch::new(change));
             }
-            Means::Impossible(reason) => return Err(reason),
+            Means::Impossible(reason) => return Err(Decision::impossible(reason)),
+            Means::Needs(flag) => return Err(Decision::not_tried(flag)),
         }
         Ok((path, rung))
     }
@@ -284,6 +300,8 @@ mod tests {
             change("refused", Means::Change(Box::new(Refused))),
             change("none", Means::Impossible("this host has none".into())),
             change("interrupts", Means::Interrupts),
+            change("withheld", Means::Needs("--change-host")),
+            change("busy", Means::Path(Path::named("kernel-busypoll").expect("it exists"))),
             change("watched", Means::Change(Box::new(Counted(made.clone())))),
         ];
         let (duration, pause_time) = (Duration::from_millis(60), Duration::from_millis(80));
@@ -294,14 +312,15 @@ mod tests {
         let steps = &outcome.document.steps;
         let decisions: Vec<&str> = steps.iter().map(|step| step.decision.as_str()).collect();
         assert!(decisions[..2].iter().all(|word| ["kept", "dropped"].contains(word)), "{decisions:?}");
-        assert_eq!(decisions[2..5], ["impossible"; 3]);
-        assert!(["kept", "dropped", "unseen"].contains(&decisions[5]), "{decisions:?}");
+        assert_eq!(decisions[2..7], ["impossible", "impossible", "impossible", "not tried", "impossible"]);
+        assert!(steps[5].reason == "needs --change-host" && steps[6].reason.contains("NAPI"), "{steps:?}");
+        assert!(["kept", "dropped", "unseen"].contains(&decisions[7]), "{decisions:?}");
         assert!(
-            steps[5].ratios.is_empty() && steps[5].hiccups.len() == 2,
+            steps[7].ratios.is_empty() && steps[7].hiccups.len() == 2,
             "round trips do not judge it: {:?}",
-            steps[5]
+            steps[7]
         );
-        assert!(steps[5].hiccups.iter().all(|heard| heard.watched_ms >= 80.0) && steps[5].reason.contains("pauses"));
+        assert!(steps[7].hiccups.iter().all(|heard| heard.watched_ms >= 80.0) && steps[7].reason.contains("pauses"));
         assert!(steps[2].reason.contains("/sys/x") && steps[4].reason.contains("lo"), "{steps:?}");
         // On a busy machine so short a slice may have too few round trips.
         assert!(!steps[0].ratios.is_empty() || steps[0].reason.contains("not enough data"), "{steps:?}");

@@ -17,13 +17,13 @@ pub enum Consent {
     Withheld,
 }
 
-const WITHHELD: &str = "add --change-host to change it during the measurement";
+const CHANGE_HOST: &str = "--change-host";
 
 /// Returns the CPU wake-up limit and the `trials` as steps; a setting without effect on the measurement becomes impossible.
 pub fn settings(trials: Vec<Trial>, place: Where, consent: Consent) -> Vec<Step> {
     let allowed = |means: Means| match consent {
         Consent::Given => means,
-        Consent::Withheld => Means::Impossible(WITHHELD.into()),
+        Consent::Withheld => Means::Needs(CHANGE_HOST),
     };
     let awake = Step {
         name: "CPUs awake".into(),
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn nothing_is_changed_without_consent() {
         let steps = settings(Vec::new(), Where::Loopback, Consent::Withheld);
-        assert!(matches!(&steps[..], [Step { means: Means::Impossible(why), .. }] if why.contains("--change-host")));
+        assert!(matches!(&steps[..], [Step { means: Means::Needs("--change-host"), .. }]));
         let steps = settings(Vec::new(), Where::Loopback, Consent::Given);
         assert!(matches!(&steps[..], [Step { means: Means::Change(_), .. }]));
     }

@@ -39,6 +39,8 @@ pub enum Means {
     Change(Box<dyn Change>),
     /// Impossible here, with the reason.
     Impossible(String),
+    /// Possible, but not allowed by this flag of `tune verify`, which is missing.
+    Needs(&'static str),
 }
 
 impl fmt::Debug for Means {
@@ -48,6 +50,7 @@ impl fmt::Debug for Means {
             Self::Interrupts => f.write_str("Interrupts"),
             Self::IsolatedCpu => f.write_str("IsolatedCpu"),
             Self::Change(_) => f.write_str("Change"),
+            Self::Needs(flag) => write!(f, "Needs({flag})"),
             Self::Impossible(reason) => write!(f, "Impossible({reason:?})"),
         }
     }

@@ -129,10 +129,10 @@ pub(crate) enum ClockKind {
 #[derive(Debug, Args)]
 pub(crate) struct Output {
     /// Write the result as JSON; `-` for standard output, instead of the table
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) json: Option<PathBuf>,
     /// Write the report as one HTML file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
 }
 
@@ -235,9 +235,10 @@ pub(crate) struct Rates {
     /// Paths of the receiver, separated by commas
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
-    /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP
-    #[arg(long, default_value = "10k,25k,50k,100k,150k,200k,300k,400k,600k,800k,1M", value_name = "RATES")]
-    pub(crate) rates: RateList,
+    /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP; all of them are measured [default: 10k to 1M in eleven steps, until a
+    /// path falls behind]
+    #[arg(long, value_name = "RATES")]
+    pub(crate) rates: Option<RateList>,
     /// Message size in bytes
     #[arg(long, default_value_t = 24, value_name = "BYTES")]
     pub(crate) size: u32,
@@ -442,8 +443,8 @@ pub(crate) enum WaitingKind {
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Address to listen on
-    #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS:PORT")]
+    /// Address to listen on (default port 7411)
+    #[arg(long, default_value = "0.0.0.0:7411", value_name = "ADDRESS[:PORT]", value_parser = crate::values::listen_address)]
     pub(crate) listen: SocketAddr,
     /// CPU for pinned paths [default: the last one]
     #[arg(long)]

@@ -123,6 +123,7 @@ pub(crate) struct Snapshot {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 no verdict has become worse, whatever values differ; 3 one has.")]
 pub(crate) struct Drift {
     /// The known-good host: a file of `tune snapshot`
     #[arg(value_name = "GOOD")]

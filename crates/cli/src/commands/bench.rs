@@ -4,7 +4,7 @@ use super::measured::{consent, measure, stream, streams};
 use super::{bench_fix, bench_ring};
 use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, StreamKind, Unmodified};
 use crate::output::Outputs;
-use crate::values::PathList;
+use crate::values::{PathList, RateList};
 use crate::{exit, signal};
 use sidestep_bench::Consent;
 use sidestep_bench::peer::serve::{self, serve};
@@ -127,17 +127,23 @@ fn connect(args: Connect) -> Result<u8, Problem> {
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 
+/// Rates of a sweep that was told none: a path is measured until it falls behind.
+const USUAL_RATES: [f64; 11] = [10e3, 25e3, 50e3, 100e3, 150e3, 200e3, 300e3, 400e3, 600e3, 800e3, 1e6];
+
 fn rates(args: Rates) -> Result<u8, Problem> {
     if !args.group.is_multicast() {
         return Err(Problem::usage(format!("cannot send to group {}", args.group), "it is not in 224.0.0.0/4")
             .next("give --group an address like 239.192.74.11"));
     }
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
+    let until_behind = args.rates.is_none();
+    let rates = args.rates.map_or_else(|| USUAL_RATES.into(), |RateList(rates)| rates);
     let sweep = scenario::Rates {
         transports: args.transport.iter().map(|kind| cast(*kind)).collect(),
         paths: args.paths.0,
         size: args.size,
-        rates: args.rates.0,
+        rates,
+        until_behind,
         duration: args.duration,
         reflect_every: args.reflect_every,
         batch: args.batch,

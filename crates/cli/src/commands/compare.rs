@@ -34,7 +34,7 @@ pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
             })?;
             output::write(path, &(text + "\n"))?;
         }
-        None => output::print(&render(&comparison))?,
+        None => output::print(&render(&comparison, output::style().width))?,
     }
     match problem {
         Some(problem) => Err(problem),
@@ -116,32 +116,103 @@ const TEXT_BYTES: usize = 8 << 10;
 
 /// The next step if noise hides every difference.
 const TOO_NOISY: &str = "
-too noisy to tell: a factor of two would not be seen. Measure longer (--duration), on a quieter machine, or give more runs of each
-side, taken in turn (--run, --rounds).
+too noisy to tell: a factor of two would not be seen. Measure longer (--duration),
+on a quieter machine, or give more runs of each side, taken in turn (--run,
+--rounds).
+";
+
+/// The next step if no row is in all runs.
+const NOTHING_COMMON: &str = "
+nothing to compare: the runs have no row in common. Compare results of the same
+command, with the same transport, paths and sizes.
 ";
 
 /// What the columns are.
-const COLUMNS: &str = "
-ratio: after over before, with its 95 % interval; p: the chance of such a difference between equal sides, corrected for the number of
-lines (Holm); floor: a smaller difference is noise; would see: a change of that size would be found in four of five comparisons.
+const MEANING: &str = "
+ratio: after over before, with its 95 % interval; p: the chance of such a
+difference between equal sides, corrected for the number of lines (Holm);
+floor: a smaller difference is noise; would see: a change of that size would be
+found in four of five comparisons.
 ";
 
-fn render(comparison: &Comparison) -> String {
+/// Columns of the table.
+const COLUMNS: usize = 10;
+
+/// Their headings, and their ranks: on a narrow terminal the highest goes first; 0 never goes.
+const HEADS: [(&str, u8); COLUMNS] = [
+    ("row", 0),
+    ("", 0),
+    ("before", 0),
+    ("after", 0),
+    ("ratio", 0),
+    ("95 % interval", 1),
+    ("p", 2),
+    ("floor", 4),
+    ("would see", 3),
+    ("verdict", 0),
+];
+
+/// The widths of the columns; none for one that is hidden.
+struct Layout {
+    widths: [Option<usize>; COLUMNS],
+    /// Set if the name of a row has a line of its own.
+    is_stacked: bool,
+}
+
+impl Layout {
+    /// Gives names lines of their own, then hides columns, until a line fits.
+    fn fit(lines: &[[String; COLUMNS]], page: usize) -> Self {
+        let widest = |i: usize| lines.iter().map(|line| line[i].chars().count()).chain([HEADS[i].0.len()]).max();
+        let mut layout = Self { widths: std::array::from_fn(widest), is_stacked: false };
+        layout.is_stacked = layout.total() > page;
+        while layout.total() > page {
+            let shown = (0..COLUMNS).filter(|i| layout.widths[*i].is_some() && HEADS[*i].1 > 0);
+            let Some(last) = shown.max_by_key(|i| HEADS[*i].1) else { break };
+            layout.widths[last] = None;
+        }
+        layout
+    }
+
+    fn total(&self) -> usize {
+        let first = usize::from(self.is_stacked);
+        self.widths[first..].iter().flatten().map(|width| width + 2).sum()
+    }
+
+    /// Writes a line; with the name of its row only if that is new.
+    fn write(&self, cells: &[String; COLUMNS], is_new: bool, text: &mut String) {
+        let mut line = String::new();
+        if self.is_stacked && is_new {
+            let _ = writeln!(text, "{}", cells[0]);
+        }
+        for (i, (cell, width)) in cells.iter().zip(self.widths).enumerate().skip(usize::from(self.is_stacked)) {
+            let _ = match width {
+                Some(width) if i == 0 => write!(line, "{cell:width$}"),
+                Some(_) if i + 1 == COLUMNS => write!(line, "  {cell}"),
+                Some(width) => write!(line, "  {cell:>width$}"),
+                None => Ok(()),
+            };
+        }
+        let _ = writeln!(text, "{}", line.trim_end());
+    }
+}
+
+fn render(comparison: &Comparison, width: usize) -> String {
     let mut text = String::new();
     section(&mut text, "the runs differ in (first / second):", &comparison.differences);
     if !comparison.differences.is_empty() {
         text.push('\n');
     }
-    let width = comparison.rows.iter().map(|row| row.row.chars().count()).max().unwrap_or_default().max(3);
-    let _ = writeln!(
-        text,
-        "{:width$} {:>5} {:>12} {:>12} {:>7} {:>15} {:>6} {:>6} {:>9}  verdict",
-        "row", "", "before", "after", "ratio", "95 % interval", "p", "floor", "would see"
-    );
-    for row in &comparison.rows {
-        let _ = writeln!(text, "{}", line(row, width));
+    let lines: Vec<[String; COLUMNS]> = comparison.rows.iter().map(cells).collect();
+    let layout = Layout::fit(&lines, width);
+    layout.write(&HEADS.map(|(head, _)| head.to_owned()), false, &mut text);
+    for (i, line) in lines.iter().enumerate() {
+        layout.write(line, i == 0 || lines[i - 1][0] != line[0], &mut text);
     }
-    text.push_str(COLUMNS);
+    let hidden = layout.widths.iter().filter(|width| width.is_none()).count();
+    if hidden > 0 {
+        let _ = writeln!(text, "\ncolumns hidden: {hidden}; a wider terminal, or --json, has them");
+    }
+    text.push_str(MEANING);
     let [before, after] = comparison.runs;
     if before > 1 || after > 1 {
         let _ = writeln!(text, "{before} and {after} runs; their spread is in the interval");
@@ -149,26 +220,31 @@ fn render(comparison: &Comparison) -> String {
     if comparison.rows.iter().any(|row| row.verdict == Verdict::TooNoisy) {
         text.push_str(TOO_NOISY);
     }
+    if comparison.rows.is_empty() {
+        text.push_str(NOTHING_COMMON);
+    }
     section(&mut text, "\nnot compared:", &comparison.unmatched);
     text
 }
 
-fn line(row: &Compared, width: usize) -> String {
+fn cells(row: &Compared) -> [String; COLUMNS] {
     let value = |value: Option<f64>| value.map_or_else(|| "n/a".to_owned(), |value| shown(row.statistic, value));
     let missing = || "n/a".to_owned();
     let ratio = row.ratio.map_or_else(missing, |ratio| short(ratio, 3));
     let interval = row.ci95.map_or_else(missing, |[low, high]| format!("[{}, {}]", short(low, 3), short(high, 3)));
     let p = row.p_value.map_or_else(missing, |p| if p < 0.001 { "<0.001".into() } else { format!("{p:.3}") });
-    format!(
-        "{:width$} {:>5} {:>12} {:>12} {ratio:>7} {interval:>15} {p:>6} {:>6} {:>9}  {}",
+    [
         shown_text(&row.row),
-        row.statistic.name(),
+        row.statistic.name().into(),
         value(row.before),
         value(row.after),
+        ratio,
+        interval,
+        p,
         row.noise_floor.map_or_else(missing, percent),
         row.detectable.map_or_else(missing, percent),
-        row.verdict.words()
-    )
+        row.verdict.words().into(),
+    ]
 }
 
 /// A value with its unit.
@@ -219,24 +295,26 @@ mod tests {
             detectable: Some(noise_floor),
             verdict,
         };
-        for floor in [1.0, 12.3, 1e160, f64::INFINITY] {
-            assert!(
-                line(&row(floor, Verdict::TooNoisy), 30).len() < 160,
-                "{}",
-                line(&row(floor, Verdict::TooNoisy), 30)
-            );
-        }
-        assert!(
-            line(&row(0.123, Verdict::NoMeasurableDifference), 30)
-                .contains(" 12.3%     12.3%  no measurable difference")
-        );
-        let of = |verdict| Comparison {
+        let of_row = |row| Comparison {
             schema: 1,
             runs: [3, 3],
-            rows: vec![row(150.0, verdict)],
+            rows: vec![row],
             differences: Vec::new(),
             unmatched: Vec::new(),
         };
+        for floor in [1.0, 12.3, 1e160, f64::INFINITY] {
+            for width in [80, 100, 160] {
+                let told = render(&of_row(row(floor, Verdict::NoMeasurableDifference)), width);
+                let table = &told;
+                assert!(table.lines().all(|line| line.chars().count() <= width), "{width}: {table}");
+            }
+        }
+        let told = render(&of_row(row(0.123, Verdict::NoMeasurableDifference)), 160);
+        assert!(told.contains("12.3%      12.3%  no measurable difference"), "{told}");
+        let narrow = render(&of_row(row(0.123, Verdict::NoMeasurableDifference)), 80);
+        assert!(narrow.contains("rr tcp kernel-spin 64 B\n") && narrow.contains("columns hidden: "), "{narrow}");
+        let render = |comparison: &Comparison| render(comparison, 160);
+        let of = |verdict| of_row(row(150.0, verdict));
         let strange = Comparison {
             rows: vec![Compared { row: "a\u{1b}[2Jb".into(), ..row(0.1, Verdict::Better) }],
             differences: vec!["kernel: \u{1b}]0;x\u{7} / 6".into()],
@@ -249,5 +327,7 @@ mod tests {
         let told = render(&of(Verdict::TooNoisy));
         assert!(told.contains(">999%  too noisy to tell\n") && told.contains("Measure longer (--duration)"), "{told}");
         assert!(!render(&of(Verdict::NoMeasurableDifference)).contains("too noisy"));
+        let nothing = render(&Comparison { rows: Vec::new(), ..of(Verdict::TooNoisy) });
+        assert!(nothing.contains("no row in common. Compare results of the same\ncommand"), "{nothing}");
     }
 }

@@ -57,6 +57,7 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         paths: polled,
         size: 24,
         rates: RATES.into(),
+        until_behind: true,
         duration: Duration::from_millis(400),
         reflect_every: None,
         batch: 1,

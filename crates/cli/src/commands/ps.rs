@@ -65,7 +65,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     } else {
         output::print(&describe(&listing, !args.filter.is_empty()))?;
     }
-    Ok(exit::GOOD)
+    let is_found = !listing.programs.is_empty() || !listing.unmodified.is_empty();
+    Ok(if is_found || args.filter.is_empty() { exit::GOOD } else { exit::FAILED })
 }
 
 /// Returns whether a program is asked for: by its number, or by a part of its name.

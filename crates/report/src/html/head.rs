@@ -83,9 +83,10 @@ fn key_figures(document: &Document) -> String {
     let mut figures = vec![fastest(row)].into_iter().flatten().collect::<Vec<_>>();
     figures.extend(ratios.into_iter().filter_map(|ratio| times_below(document, ratio)));
     if let Some(control) = compare::control(document, row) {
-        let floor = number::percent(compare::noise_floor(control));
+        let floor = number::difference(compare::noise_floor(control));
         let text = format!("noise floor: difference in p50 of {} measured against itself", escape(view::label(row)));
-        figures.push(figure_of(&floor, "%", &text));
+        let (value, unit) = floor.split_once(" %").map_or((floor.as_str(), ""), |(value, _)| (value, "%"));
+        figures.push(figure_of(value, unit, &text));
     }
     format!("<dl class=\"key\">\n{}</dl>\n", figures.concat())
 }

@@ -11,12 +11,13 @@ pub(crate) const TITLE: &str = "The tail, and its causes";
 pub(crate) const FEW: usize = 6;
 
 /// What the columns mean.
-const NOTES: [&str; 2] = [
+const NOTES: [&str; 3] = [
     "in samples: slow samples in whose time it was, on the CPUs of both ends (of a remote peer: of this end); explains half: those \
      where it takes at least half of what they took above the median; share: of all that time, what it takes beyond its time in \
      ordinary samples",
+    "shares overlap where both CPUs were busy: they can add up to more than 100 %",
     "usual %: random intervals of the same length in the same slices that have it, too (counters: slices); where this is as high as \
-     its part of the slow samples, its presence is a coincidence",
+     its part of the slow samples, its presence is a coincidence, unless it explains half of one",
 ];
 
 /// The rows that have causes.
@@ -43,7 +44,7 @@ pub(crate) fn table(document: &Document, most: usize) -> Option<Table> {
         let (known, unknown): (Vec<&Cause>, Vec<&Cause>) =
             causes.causes.iter().partition(|cause| cause.class != "unknown");
         let shown = known.iter().take(most).chain(&unknown);
-        lines.extend(shown.map(|cause| line(cause, unit)));
+        lines.extend(shown.map(|cause| line(cause, causes.slowest, unit)));
         hidden += known.len().saturating_sub(most);
     }
     if hidden > 0 {
@@ -68,7 +69,7 @@ pub(crate) fn table(document: &Document, most: usize) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { columns, lines, notes })
 }
 
-fn line(cause: &Cause, unit: Unit) -> Line {
+fn line(cause: &Cause, slowest: u64, unit: Unit) -> Line {
     let percent = |share: Option<f64>| share.map_or_else(|| MISSING.into(), number::percent);
     let explains = match cause.class.as_str() {
         "unknown" | "counter" | "event" => MISSING.into(),
@@ -77,7 +78,7 @@ fn line(cause: &Cause, unit: Unit) -> Line {
     Line::plain(vec![
         cause.what.clone(),
         cause.class.clone(),
-        number::count(cause.samples),
+        format!("{} of {}", number::count(cause.samples), number::count(slowest)),
         explains,
         unit.time_or_missing(cause.mean_ns),
         percent(cause.share),
@@ -139,6 +140,8 @@ mod tests {
         };
         assert!(cells(&all).len() > 2 && cells(&short).len() == 2);
         assert_eq!(cells(&short)[1][1], "unknown");
+        let slowest = document.results[0].causes.as_ref().expect("it was kept").slowest;
+        assert!(cells(&all)[0][2].ends_with(&format!(" of {}", number::count(slowest))), "{:?}", cells(&all)[0]);
         assert!(short.notes.iter().any(|note| note.contains("more causes are in the result")));
         assert!(all.notes.iter().any(|note| note.contains("the row's figures are without")));
         assert!(all.notes.iter().any(|note| note.starts_with("not observed: SMIs")));

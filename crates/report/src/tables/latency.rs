@@ -103,8 +103,70 @@ fn too_few_beyond(rows: &[&Row], Statistic { name, needs, of, .. }: &Statistic) 
         let d = &row.distribution;
         of(d).is_none() && *needs > 0 && d.n >= *needs && d.effective.is_some() && row.lost == 0
     };
-    let names: Vec<String> = rows.iter().filter(is_short).map(|row| view::label(row).to_owned()).collect();
-    (!names.is_empty()).then(|| {
-        format!("{name} of {}: fewer than 100 samples lie there, in a slice that was held up", words_of::list(&names))
+    let short: Vec<&Row> = rows.iter().copied().filter(|row| is_short(&row)).collect();
+    let names = names(rows, &short);
+    (!short.is_empty()).then(|| {
+        format!(
+            "{name} n/a for {}: fewer than 100 samples lie at or beyond it, in a slice that was held up",
+            names.join(", ")
+        )
     })
+}
+
+/// Each path of `some` once, with its transports, sizes and rates where these differ among `all`.
+fn names(all: &[&Row], some: &[&Row]) -> Vec<String> {
+    let differ = |of: fn(&Row) -> String| all.iter().any(|row| of(row) != of(all[0]));
+    let transport: fn(&Row) -> String = |row| words_of::transport(&row.transport).into();
+    let size: fn(&Row) -> String = |row| row.size.to_string();
+    let rate: fn(&Row) -> String = |row| row.rate_offered.map(number::rate).unwrap_or_default();
+    let (has_transports, has_sizes, has_rates) = (differ(transport), differ(size), differ(rate));
+    let mut found: Vec<(String, Vec<String>, Vec<String>)> = Vec::new();
+    for row in some {
+        let over = if has_transports { format!(" over {}", transport(row)) } else { String::new() };
+        let name = format!("{}{over}", view::label(row));
+        let at = found.iter().position(|one| one.0 == name).unwrap_or_else(|| {
+            found.push((name, Vec::new(), Vec::new()));
+            found.len() - 1
+        });
+        let add = |list: &mut Vec<String>, one: String| {
+            if !list.contains(&one) && !one.is_empty() {
+                list.push(one)
+            }
+        };
+        add(&mut found[at].1, size(row));
+        add(&mut found[at].2, rate(row));
+    }
+    let told = |(name, sizes, rates): (String, Vec<String>, Vec<String>)| {
+        let sizes = if has_sizes { format!(" at {} B", words_of::list(&sizes)) } else { String::new() };
+        let rates =
+            if has_rates && !rates.is_empty() { format!(" at {} /s", words_of::list(&rates)) } else { String::new() };
+        format!("{name}{sizes}{rates}")
+    };
+    found.into_iter().map(told).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_named_once_with_the_sizes_at_which_it_has_no_percentile() {
+        let row = |path: &str, size, p99| {
+            let mut row = Row { path: path.into(), size, ..Row::default() };
+            row.distribution = Distribution { n: 20_000, p50: Some(9.0), p99, ..Distribution::default() };
+            row.distribution.effective = Some(Default::default());
+            row
+        };
+        let rows = [
+            row("kernel-spin", 64, None),
+            row("kernel-spin", 256, None),
+            row("xdp", 64, None),
+            row("xdp", 256, Some(9.0)),
+        ];
+        let told = |rows: &[Row]| missing_among(&rows.iter().collect::<Vec<_>>(), &["p99"]);
+        let expected = "p99 n/a for kernel-spin at 64 and 256 B, xdp at 64 B: fewer than 100 samples lie at or beyond it, in a slice \
+                        that was held up";
+        assert_eq!(told(&rows), [expected]);
+        assert!(told(&rows[2..3])[0].starts_with("p99 n/a for xdp: "));
+    }
 }

@@ -3,6 +3,7 @@
 use super::{Line, Table, cpu, latency, numbers, withheld};
 use crate::number::{self, MISSING, Unit};
 use crate::schema::{RateDetail, Row};
+use crate::view::rates::{loss, not_sent};
 use crate::view::{self, words};
 
 /// The table of `rows`.
@@ -28,18 +29,18 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
     let head = |name: &str| format!("{name} {}", unit.name);
     let mut columns = vec![
         numbers("offered/s", 0),
-        numbers("sent/s", 5),
+        numbers("sent/s", 0),
         numbers("received/s", 0),
         numbers("loss %", 0),
-        numbers("gaps", 4),
+        numbers("gaps", 5),
         numbers("reorder", 6),
         numbers("dup", 7),
         numbers("n", 8),
-        numbers(head("p50 due"), 0),
+        numbers(head("p50 due"), 1),
         numbers(head("p99 due"), 0),
-        numbers(head("p50 sent"), 2),
-        numbers(head("p99 sent"), 1),
-        numbers(head("p99 late"), 3),
+        numbers(head("p50 sent"), 3),
+        numbers(head("p99 sent"), 2),
+        numbers(head("p99 late"), 4),
     ];
     let mut notes = notes(rows);
     cpu::columns(rows, &mut columns, &mut notes);
@@ -53,7 +54,7 @@ fn cells(row: &Row, unit: Unit) -> Vec<String> {
     let time = |of: fn(&RateDetail) -> Option<f64>| unit.time_or_missing(rate.and_then(of));
     vec![
         row.rate_offered.map_or_else(|| MISSING.into(), number::rate),
-        rate.map_or_else(|| MISSING.into(), |rate| number::rate(rate.rate_sent)),
+        rate.map_or_else(|| MISSING.into(), |rate| format!("{}{}", number::rate(rate.rate_sent), mark(row))),
         row.rate_achieved.map_or_else(|| MISSING.into(), number::rate),
         rate.and_then(loss).map_or_else(|| MISSING.into(), number::percent),
         count(|rate| rate.gaps),
@@ -68,14 +69,17 @@ fn cells(row: &Row, unit: Unit) -> Vec<String> {
     ]
 }
 
-/// The share of the messages sent that did not arrive.
-pub(crate) fn loss(rate: &RateDetail) -> Option<f64> {
-    let lost = rate.sent.saturating_sub(rate.received);
-    (rate.sent > 0).then(|| lost as f64 / rate.sent as f64)
+/// Marks a rate that the sender did not keep.
+fn mark(row: &Row) -> &'static str {
+    if not_sent(row).is_some() { " !" } else { "" }
 }
 
 fn notes(rows: &[&Row]) -> Vec<String> {
-    let mut notes = withheld::notes(rows, &["p50", "p99"]);
+    let mut notes = Vec::new();
+    if rows.iter().any(|row| not_sent(row).is_some()) {
+        notes.push("!: the sender could not keep the rate; less than 99 % of what was offered was sent".into());
+    }
+    notes.extend(withheld::notes(rows, &["p50", "p99"]));
     notes.extend(latency::missing_among(rows, &["p50", "p99"]));
     notes.push(
         "due: counted from the time at which a message was due, so that a late sender shows; sent: from the time \
@@ -90,4 +94,27 @@ fn notes(rows: &[&Row]) -> Vec<String> {
         notes.push(format!("latency: one message in {range}, which the receiver sent back"));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::Document;
+    use crate::terminal::{Style, render};
+
+    #[test]
+    fn a_sender_that_is_too_slow_is_seen_on_the_narrowest_terminal() {
+        let row = |sent: u64| Row {
+            scenario: "rates".into(),
+            rate_offered: Some(1e4),
+            rate: Some(RateDetail { sent, received: sent, rate_sent: sent as f64, ..RateDetail::default() }),
+            ..Row::default()
+        };
+        let said = "the sender could not keep the rate";
+        let text = |sent| {
+            render(&Document { results: vec![row(sent)], ..Document::default() }, Style { colour: false, width: 70 })
+        };
+        assert!(text(840).contains("840 !") && text(840).contains(said), "{}", text(840));
+        assert!(text(9_990).contains("9990") && !text(9_990).contains(said));
+    }
 }

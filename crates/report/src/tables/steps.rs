@@ -16,8 +16,38 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
         numbers("with", 3),
         words("step, and reason"),
     ];
-    let lines: Vec<_> = document.steps.iter().map(line).collect();
-    (!lines.is_empty()).then_some(Table { columns, lines, notes: Vec::new() })
+    let lines: Vec<_> = document.steps.iter().filter(|step| step.decision != NOT_TRIED).map(line).collect();
+    let notes = not_tried(document).into_iter().map(|group| format!("not tried, {group}")).collect();
+    (!document.steps.is_empty()).then_some(Table { columns, lines, notes })
+}
+
+/// The decision on a step that lacks a flag.
+const NOT_TRIED: &str = "not tried";
+
+/// The steps that were not tried, once for each reason ("needs --change-host: a, b").
+fn not_tried(document: &Document) -> Vec<String> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for step in document.steps.iter().filter(|step| step.decision == NOT_TRIED) {
+        match groups.iter_mut().find(|(reason, _)| *reason == step.reason) {
+            Some((_, names)) => names.push(&step.name),
+            None => groups.push((&step.reason, vec![&step.name])),
+        }
+    }
+    groups.into_iter().map(|(reason, names)| format!("{reason}: {}", names.join(", "))).collect()
+}
+
+/// How many steps were tried, where that is not all of them, and that none of these helped.
+fn tried(document: &Document) -> String {
+    let of = document.steps.len();
+    let is_tried = |step: &&Step| !["impossible", NOT_TRIED].contains(&step.decision.as_str());
+    let tried = document.steps.iter().filter(is_tried).count();
+    let has_helped = document.steps.iter().any(|step| step.decision == "kept");
+    match (tried, has_helped) {
+        (0, _) => format!("None of {of} steps could be tried. "),
+        (tried, true) if tried < of => format!("{tried} of {of} steps tried. "),
+        (_, true) => String::new(),
+        (tried, false) => format!("{tried} of {of} steps tried, none helped. "),
+    }
 }
 
 fn line(step: &Step) -> Line {
@@ -47,12 +77,13 @@ pub(crate) fn summary(document: &Document) -> Option<String> {
         let names = names(decision);
         if names.is_empty() { String::new() } else { format!("{words} {names}. ") }
     };
-    let helped = part("kept", "Helped here:");
-    let helped = if helped.is_empty() { "Nothing helped here. ".to_owned() } else { helped };
-    let text = helped
+    let not_tried: String = not_tried(document).into_iter().map(|group| format!("Not tried, {group}. ")).collect();
+    let text = tried(document)
+        + &part("kept", "Helped here:")
         + &part("dropped", "Did not help:")
         + &part("unseen", "Could not have been seen in this time:")
-        + &part("impossible", "Not possible:");
+        + &part("impossible", "Not possible:")
+        + &not_tried;
     (!document.steps.is_empty()).then(|| text.trim_end().to_owned())
 }
 
@@ -72,13 +103,21 @@ mod tests {
         let steps = vec![helped, step("polling", "kept"), step("busy-read", "dropped"), step("isolated", "impossible")];
         let nothing = Document { steps: steps[2..].to_vec(), ..Document::default() };
         assert!(
-            summary(&nothing).is_some_and(|text| text.starts_with("Nothing helped here. Did not help: busy-read."))
+            summary(&nothing)
+                .is_some_and(|text| text.starts_with("1 of 2 steps tried, none helped. Did not help: busy-read."))
         );
+        let needs = |name: &str| Step { reason: "needs --change-host".into(), ..step(name, "not tried") };
+        let withheld =
+            Document { steps: vec![step("pinned", "dropped"), needs("a"), needs("b")], ..Document::default() };
+        let told = "1 of 3 steps tried, none helped. Did not help: pinned. Not tried, needs --change-host: a, b.";
+        assert_eq!(summary(&withheld).as_deref(), Some(told));
+        let grouped = table(&withheld).expect("three steps");
+        assert_eq!((grouped.lines.len(), grouped.notes), (1, vec!["not tried, needs --change-host: a, b".to_owned()]));
         let document = Document { steps, ..Document::default() };
         assert_eq!(table(&document).map(|table| table.lines.len()), Some(4));
         assert_eq!(
             summary(&document).as_deref(),
-            Some("Helped here: pinned, polling. Did not help: busy-read. Not possible: isolated.")
+            Some("3 of 4 steps tried. Helped here: pinned, polling. Did not help: busy-read. Not possible: isolated.")
         );
     }
 }

@@ -1,19 +1,17 @@
 //! Throughput of streams: one line per path, one group per message size.
 
-use super::rates::loss;
 use super::{Line, Table, cpu, numbers, words};
-use crate::number::{self, MISSING};
+use crate::number::{self, MISSING, Unit};
 use crate::schema::{Document, Row};
+use crate::view::rates::loss;
 use crate::view::{self, compare};
-
-/// Below this a time in nanoseconds needs a decimal to be compared.
-const DIGITS: usize = 1;
 
 /// The table of `rows`; none where there are none.
 pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
     if rows.is_empty() {
         return None;
     }
+    let unit = Unit::for_messages(rows.iter().filter_map(|row| row.distribution.mean));
     let has_congestion = rows.iter().any(|row| row.congestion.is_some());
     let mut lines = Vec::new();
     for group in view::by_circumstance(rows) {
@@ -21,7 +19,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
         let best = fastest(&group.rows).filter(|_| group.rows.len() > 1);
         for row in group.rows {
             let best = best.is_some_and(|best| std::ptr::eq(best, row));
-            let mut cells = cells(document, row);
+            let mut cells = cells(document, row, unit);
             if has_congestion {
                 cells.push(row.congestion.clone().unwrap_or_else(|| MISSING.into()));
             }
@@ -33,10 +31,10 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
         words("path"),
         numbers("messages/s", 0),
         numbers("MB/s", 3),
-        numbers("mean ns", 0),
+        numbers(format!("mean {}", unit.name), 0),
         numbers("95 % interval", 4),
-        numbers("p50 ns", 2),
-        numbers("p99 ns", 2),
+        numbers(format!("p50 {}", unit.name), 2),
+        numbers(format!("p99 {}", unit.name), 2),
         numbers("lost %", 5),
         numbers("mean ratio", 0),
         numbers("95 % interval", 1),
@@ -59,22 +57,20 @@ pub(crate) fn fastest<'a>(rows: &[&'a Row]) -> Option<&'a Row> {
     measured.max_by(|a, b| rate(a).partial_cmp(&rate(b)).unwrap_or(std::cmp::Ordering::Equal))
 }
 
-fn cells(document: &Document, row: &Row) -> Vec<String> {
+fn cells(document: &Document, row: &Row, unit: Unit) -> Vec<String> {
     let d = &row.distribution;
-    let ns = |value: Option<f64>| value.map_or_else(|| MISSING.into(), |ns| number::up(ns, DIGITS));
     let rate = |of: fn(f64, u32) -> f64| {
         row.rate_achieved.map_or_else(|| MISSING.into(), |achieved| number::rate(of(achieved, row.size)))
     };
-    let interval = |[low, high]: [f64; 2]| format!("{}..{}", number::down(low, DIGITS), number::up(high, DIGITS));
     let ratio = compare::against_baseline(document, row, "mean");
     vec![
         view::label(row).to_owned(),
         rate(|achieved, _| achieved),
         rate(|achieved, size| achieved * f64::from(size) / 1e6),
-        ns(d.mean),
-        d.ci95.mean.map_or_else(|| MISSING.into(), interval),
-        ns(d.p50),
-        ns(d.p99),
+        unit.time_or_missing(d.mean),
+        d.ci95.mean.map_or_else(|| MISSING.into(), |ends| unit.interval(ends)),
+        unit.time_or_missing(d.p50),
+        unit.time_or_missing(d.p99),
         row.rate.as_ref().and_then(loss).map_or_else(|| MISSING.into(), number::percent),
         compare::standing(document, row),
         ratio.map_or_else(|| "-".into(), |ratio| number::ratio_interval(ratio.ci95)),
@@ -141,7 +137,7 @@ mod tests {
         assert_eq!(lines.len(), 2);
         assert_eq!(lines[0][..4], ["ring", "80,000,000", "5120", "12.5"]);
         assert_eq!((lines[0][7].as_str(), lines[0][8].as_str()), ("1.00", "baseline"));
-        assert_eq!(lines[1][8], "64.000");
+        assert_eq!(lines[1][8], "64.0");
         assert!(super::table(&document, &[]).is_none());
     }
 
@@ -149,7 +145,9 @@ mod tests {
     fn both_forms_show_rings_with_their_floor_apart() {
         let document = document();
         let text = terminal::render(&document, Style { colour: false, width: 140 });
-        for part in ["Throughput", "clock cycles", "lowest median is that of ring, p50 150", "most is ring with 80,000,000"] {
+        for part in
+            ["Throughput", "clock cycles", "lowest median is that of ring, p50 150", "most is ring with 80,000,000"]
+        {
             assert!(text.contains(part), "{part}\n{text}");
         }
         let cycles = text.split("clock cycles").nth(1).expect("the table is there");

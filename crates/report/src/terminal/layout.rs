@@ -1,8 +1,9 @@
 //! Aligned columns, wrapped lines and colour.
 
 use super::Style;
-use crate::number::NO_BREAK;
-use crate::tables::{Line, Table};
+use crate::number::{MISSING, NO_BREAK};
+use crate::tables::{Column, Line, Table};
+use crate::view::words::counted;
 use sidestep_sys::printable::printable;
 
 const BOLD: &str = "\u{1b}[1m";
@@ -24,11 +25,17 @@ const NARROWEST_PAGE: usize = 24;
 pub(super) struct Page {
     style: Style,
     text: String,
+    /// Set once it was said that columns are hidden.
+    has_told_hidden: bool,
 }
 
 impl Page {
     pub(super) fn new(style: Style) -> Self {
-        Self { style: Style { width: style.width.max(NARROWEST_PAGE), ..style }, text: String::new() }
+        Self {
+            style: Style { width: style.width.max(NARROWEST_PAGE), ..style },
+            text: String::new(),
+            has_told_hidden: false,
+        }
     }
 
     pub(super) fn finish(self) -> String {
@@ -74,8 +81,14 @@ impl Page {
                 Line::Cells { cells, best, .. } => self.cells(table, &widths, cells, if *best { GREEN } else { "" }),
             }
         }
-        for note in &table.notes {
+        for note in table.notes.iter().filter(|note| !widths.hides(table, note)) {
             self.wrapped(note, "  ", DIM);
+        }
+        let hidden = widths.0.iter().filter(|width| width.is_none()).count();
+        if hidden > 0 && !self.has_told_hidden {
+            let columns = counted(hidden, "column", "columns");
+            self.wrapped(&format!("{columns} hidden: a wider terminal, or --json, has them"), "  ", DIM);
+            self.has_told_hidden = true;
         }
     }
 
@@ -144,7 +157,7 @@ impl Widths {
         }
         while widths.total() > page {
             let shown = table.columns.iter().enumerate().filter(|(i, c)| widths.0[*i].is_some() && c.expendable > 0);
-            match shown.max_by_key(|(_, column)| column.expendable) {
+            match shown.max_by_key(|(i, column)| (is_empty(table, *i), column.expendable)) {
                 Some((i, _)) => widths.0[i] = None,
                 None => break,
             }
@@ -175,9 +188,28 @@ impl Widths {
         }
     }
 
+    /// Returns whether a note explains only what stands in a hidden column ("p99.99 needs 1000000 samples").
+    fn hides(&self, table: &Table, note: &str) -> bool {
+        let explains = |column: &Column| {
+            let rest = note.strip_prefix(column.head.split(' ').next().unwrap_or_default());
+            rest.is_some_and(|rest| [" needs ", " n/a", ": "].iter().any(|next| rest.starts_with(next)))
+        };
+        let mut columns = table.columns.iter().zip(&self.0).filter(|(column, _)| explains(column)).peekable();
+        columns.peek().is_some() && columns.all(|(_, width)| width.is_none())
+    }
+
     fn total(&self) -> usize {
         self.0.iter().flatten().map(|width| width + GAP).sum()
     }
+}
+
+/// Returns whether no line has a value in this column.
+fn is_empty(table: &Table, column: usize) -> bool {
+    let mut cells = table.lines.iter().filter_map(|line| match line {
+        Line::Cells { cells, .. } => cells.get(column),
+        Line::Heading(_) => None,
+    });
+    cells.all(|cell| cell == MISSING || cell == "-")
 }
 
 /// Removes control characters: text from outside may hold escape sequences.
@@ -241,6 +273,25 @@ mod tests {
         assert_eq!(wrap("", 5), [""]);
         assert_eq!(wrap("a /proc/sys/vm/swappiness: 1", 12), ["a /proc/sys/", "vm/", "swappiness:", "1"]);
         assert_eq!(wrap("/abcdefgh", 4), ["/abc", "defg", "h"]);
+    }
+
+    #[test]
+    fn what_is_empty_is_hidden_first_and_its_notes_with_it() {
+        use crate::tables::{numbers, words};
+        let columns = vec![words("path"), numbers("p50 ns", 0), numbers("p99 ns", 1), numbers("max ns", 2)];
+        let cells = ["kernel-spin-and-more", "1234567890", "n/a", "1234567890"].map(Into::into).to_vec();
+        let notes = vec!["p99 needs 10000 samples (had 9)".into(), "closed loop".into()];
+        let table = Table { columns, lines: vec![Line::plain(cells)], notes };
+        let text = |width| {
+            let mut page = Page::new(Style { colour: false, width });
+            page.table(&table);
+            page.table(&table);
+            page.finish()
+        };
+        let narrow = text(48);
+        assert!(narrow.contains("max ns") && !narrow.contains("p99") && narrow.contains("closed loop"), "{narrow}");
+        assert_eq!(narrow.matches("one column hidden").count(), 1, "{narrow}");
+        assert!(text(80).contains("p99 needs") && !text(80).contains("hidden"));
     }
 
     #[test]

@@ -66,6 +66,13 @@ fn is_usable(ratio: &Ratio) -> bool {
     [ratio.value, low, high].iter().all(|value| value.is_finite() && *value > 0.0)
 }
 
+/// The middle one of the noise floors of all paths' medians, floors of the machine aside.
+pub(crate) fn typical_noise(document: &Document) -> Option<f64> {
+    let paths = document.ratios.iter().filter(|ratio| ratio.stat == "p50" && !super::path::is_floor(&ratio.of));
+    let controls = controls(paths);
+    Some(noise_floor(controls.get(controls.len() / 2)?))
+}
+
 /// The noise floor as a share: how far from 1 the control's interval reaches, to either side alike (1.25 and 1/1.25 are 25 %).
 pub(crate) fn noise_floor(control: &Ratio) -> f64 {
     control.ci95.iter().map(|end| end.ln().abs()).fold(0.0, f64::max).exp_m1()
@@ -147,7 +154,7 @@ pub(crate) fn unsteady(document: &Document, ratio: &Ratio) -> Option<String> {
         match floor_of(document, ratio, path) {
             _ if modes > 0 => Some(format!("{path} has {modes} modes")),
             None => Some(format!("{path} has too few rounds for a control")),
-            Some(floor) if floor > WIDE => Some(format!("{path} differs from itself by {} %", number::percent(floor))),
+            Some(floor) if floor > WIDE => Some(format!("{path} differs from itself by {}", number::difference(floor))),
             Some(_) => None,
         }
     })
@@ -165,13 +172,13 @@ pub(crate) fn reading(document: &Document, ratio: &Ratio) -> String {
         return "not usable".into();
     }
     if is_control(ratio) {
-        return format!("noise floor {} %", number::percent(noise_floor(ratio)));
+        return format!("noise floor {}", number::difference(noise_floor(ratio)));
     }
     match judge(document, ratio) {
         Standing::None => "no measurable difference".into(),
         Standing::NoControl(path) => format!("not judged: {path} has too few rounds for a control"),
         Standing::WithinNoise(path, floor) => {
-            format!("within the noise: {path} differs from itself by {} %", number::percent(floor))
+            format!("within the noise: {path} differs from itself by {}", number::difference(floor))
         }
         Standing::Below => format!("{} times below", number::times(1.0 / ratio.value)),
         Standing::Above => format!("{} times above", number::up(ratio.value, 2)),
@@ -238,6 +245,33 @@ mod tests {
             assert!(reading(&noisy, &noisy.ratios[3]).ends_with("times below"), "another baseline, another noise");
         }
         assert_eq!(reading(&quiet, &ratio("xdp", "kernel-spin", 1.0, 0.02)), "no measurable difference");
+    }
+
+    #[test]
+    fn a_run_whose_paths_are_not_alike_to_themselves_compares_nothing() {
+        let careful = |floors| summary(&document(floors)).careful.concat();
+        assert!(!careful([0.01, 0.01, 0.9]).contains("can compare nothing"));
+        let noisy = careful([0.01, 0.9, 0.9]);
+        assert!(
+            noisy.contains("can compare nothing: in the middle, a path differs from itself by a factor of 10."),
+            "{noisy}"
+        );
+    }
+
+    #[test]
+    fn two_directions_with_modes_are_told_apart() {
+        let mode = |share| Mode { slices: 10, share, p50: 9e3, one_cpu: None };
+        let mut both = document([0.01; 3]);
+        for (row, scenario) in both.results.iter_mut().zip(["bulk", "bulk-back"]) {
+            (row.path, row.scenario, row.modes) =
+                ("kernel-spin".into(), scenario.into(), vec![mode(0.333), mode(0.667)]);
+        }
+        let careful = summary(&both).careful.concat();
+        for part in
+            ["64\u{a0}B, to the peer, has 2", "64\u{a0}B, from the peer, has 2", "in 33.3 % of its", "in 66.7 % of its"]
+        {
+            assert!(careful.contains(part), "{part}: {careful}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub(crate) mod facts;
 pub(crate) mod loss;
 pub(crate) mod open_loop;
 pub(crate) mod path;
+pub(crate) mod rates;
 pub(crate) mod summary;
 pub(crate) mod words;
 

@@ -1,21 +1,15 @@
 //! The result in words: the same sentences for terminal and HTML.
 
-use std::cmp::Ordering;
-
 use super::compare::Standing;
 use super::path::{Waiting, is_floor, waiting};
 use super::{
-    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss, open_loop,
+    Group, by_circumstance, by_curve, by_transport, compare, fastest, label, latency_sections, loss, open_loop, rates,
     streams as view_streams, sweep, words,
 };
 use crate::number;
 use crate::schema::{Document, Mode, Ratio, Row};
-use crate::tables::rates::loss;
 use crate::tables::steps;
 use crate::tables::streams::fastest as fastest_stream;
-
-/// Below this share of the offered rate a rate counts as not reached.
-const REACHED_SHARE: f64 = 0.9;
 
 /// The summary of a run.
 pub(crate) struct Summary {
@@ -40,7 +34,7 @@ pub(crate) fn summary(document: &Document) -> Summary {
     found.extend(streams(document));
     found.extend(sizes(document));
     found.extend(open_loop::sentences(document));
-    found.extend(rates(document));
+    found.extend(rates::sentences(document));
     found.extend(noise_floors(document));
     Summary { measured: measured(document), found, careful: careful(document) }
 }
@@ -146,22 +140,21 @@ fn against(document: &Document, ratio: &Ratio) -> String {
 /// One sentence for each row whose slices have modes.
 fn modes(document: &Document) -> Vec<String> {
     let sentence = |row: &Row| {
-        let mode = |mode: &Mode| {
+        let shares = number::parts(row.modes.iter().map(|mode| mode.share));
+        let mode = |(mode, share): (&Mode, &String)| {
             let cpu =
                 mode.one_cpu.map(|share| format!(", both ends on one CPU in {} % of those", number::percent(share)));
-            format!(
-                "{} in {} % of its slices{}",
-                number::time(mode.p50),
-                number::percent(mode.share),
-                cpu.unwrap_or_default()
-            )
+            format!("{} in {share} % of its slices{}", number::time(mode.p50), cpu.unwrap_or_default())
         };
-        let modes: Vec<String> = row.modes.iter().map(mode).collect();
+        let modes: Vec<String> = row.modes.iter().zip(&shares).map(mode).collect();
         format!(
-            "{} over {}, {}, has {} modes: {}. A percentile of it says which mode was met more often.",
+            "{} over {}, {}{}{}{}, has {} modes: {}. A percentile of it says which mode was met more often.",
             label(row),
             words::transport(&row.transport),
             number::bytes(row.size),
+            words::direction(&row.scenario),
+            words::pace(row.rate_offered),
+            words::sessions(row.sessions),
             row.modes.len(),
             modes.join("; "),
         )
@@ -202,31 +195,6 @@ fn growth(rows: &[&Row]) -> Option<String> {
     Some(format!("{} {low} at {small_size}, {high} at {large_size}", label(small)))
 }
 
-/// One sentence per transport: the highest rate that each curve reached, and what was lost there.
-fn rates(document: &Document) -> Vec<String> {
-    let sentence = |group: &Group<'_>| {
-        let curves: Vec<_> = by_curve(&group.rows).iter().map(|curve| highest_reached(&curve.rows)).collect();
-        let transport = words::transport(&group.rows[0].transport);
-        format!("{transport}, highest rate of which at least 90 % arrived: {}.", curves.join("; "))
-    };
-    by_transport(&sweep(document, "rates")).iter().map(sentence).collect()
-}
-
-fn highest_reached(rows: &[&Row]) -> String {
-    let name = label(rows[0]);
-    let reached = rows.iter().filter(|row| is_reached(row));
-    let highest = reached.max_by(|a, b| a.rate_offered.partial_cmp(&b.rate_offered).unwrap_or(Ordering::Equal));
-    let Some((row, offered)) = highest.and_then(|row| Some((row, row.rate_offered?))) else {
-        return format!("{name} none");
-    };
-    let lost = row.rate.as_ref().and_then(loss).map(|share| format!(" ({} % lost)", number::percent(share)));
-    format!("{name} {}/s{}", number::rate(offered), lost.unwrap_or_default())
-}
-
-fn is_reached(row: &Row) -> bool {
-    matches!((row.rate_offered, row.rate_achieved), (Some(offered), Some(achieved)) if achieved >= REACHED_SHARE * offered)
-}
-
 /// Returns the noise floor of the controls: one sentence per scenario.
 fn noise_floors(document: &Document) -> Vec<String> {
     let mut scenarios: Vec<&str> = Vec::new();
@@ -245,19 +213,19 @@ fn noise_floor(document: &Document, scenario: &str) -> Option<String> {
     let of_paths = document.ratios.iter().filter(|ratio| ratio.scenario == scenario && !is_floor(&ratio.of));
     let controls = compare::controls(of_paths.filter(|ratio| ratio.stat == "p50"));
     let (typical, widest) = (controls.get(controls.len() / 2)?, controls.last()?);
-    let percent = |ratio: &Ratio| number::percent(compare::noise_floor(ratio));
+    let differs = |ratio: &Ratio| number::difference(compare::noise_floor(ratio));
     let transport = match words::transport(&widest.transport) {
         "" => String::new(),
         transport => format!(" over {transport}"),
     };
     let rest = match controls.len() {
         1 => String::new(),
-        n => format!(", the median of {n}, and {}{transport} by {} %, the widest", widest.of, percent(widest)),
+        n => format!(", the median of {n}, and {}{transport} by {}, the widest", widest.of, differs(widest)),
     };
     Some(format!(
-        "Noise floor, {}: a path against itself differs in p50 by {} %{rest}. A difference that is smaller than its path's own means nothing.",
+        "Noise floor, {}: a path against itself differs in p50 by {}{rest}. A difference that is smaller than its path's own means nothing.",
         lower_first(&words::scenario(scenario)),
-        percent(typical),
+        differs(typical),
     ))
 }
 
@@ -266,6 +234,7 @@ fn careful(document: &Document) -> Vec<String> {
     if document.interrupted {
         careful.push("The run was interrupted: the rows hold the measurements until then.".into());
     }
+    careful.extend(too_noisy(document));
     careful.extend(modes(document));
     careful.extend(virtual_machine(document));
     careful.extend(loss::sentence(document));
@@ -285,6 +254,15 @@ fn careful(document: &Document) -> Vec<String> {
         careful.push(format!("{n} not measured here; the reasons are listed."));
     }
     careful
+}
+
+/// Warns where the typical path is not even within twice of itself.
+fn too_noisy(document: &Document) -> Option<String> {
+    let noise = compare::typical_noise(document).filter(|noise| *noise > 1.0)?;
+    Some(format!(
+        "This run can compare nothing: in the middle, a path differs from itself by {}. Measure longer (--duration) or on a quieter machine.",
+        number::difference(noise)
+    ))
 }
 
 /// Explains the advantage of spinning on a virtual machine.

@@ -38,6 +38,6 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
             }
         }
     }
-    let differs = found.iter().any(|(_, drifts)| !drifts.is_empty());
-    Ok(if differs { exit::FINDINGS } else { exit::GOOD })
+    let is_worse = found.iter().any(|(_, drifts)| drifts.iter().any(Drift::is_worse));
+    Ok(if is_worse { exit::FINDINGS } else { exit::GOOD })
 }

@@ -4,6 +4,7 @@ use crate::args::tune::Plan as Args;
 use crate::args::tune_subject::Choice;
 use crate::{exit, output};
 use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
 use sidestep_tune::audit::Audit;
 use sidestep_tune::host::Host;
 use sidestep_tune::plan::{self, Plan};
@@ -21,7 +22,14 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     }
     match &args.json {
         Some(path) => output::write(path, &show::json::plan(&plan)?)?,
-        None => output::print(&show::text::plan(&plan, super::page()))?,
+        None => {
+            if args.subject.cpus.is_none() {
+                say(
+                    "hot CPUs not named (--cpus): changes that need them are left out, unless CPUs are isolated already",
+                );
+            }
+            output::print(&show::text::plan(&plan, super::page()))?;
+        }
     }
     Ok(exit::GOOD)
 }
