@@ -1,6 +1,7 @@
 //! Every command and flag, defined once: help, completions and manual pages are made from this.
 
 mod bench;
+mod bench_fix;
 mod ring;
 mod run;
 pub(crate) mod tune;
@@ -10,6 +11,7 @@ pub(crate) mod tune_verify;
 
 use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
+pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use ring::*;
 pub(crate) use run::Run;

@@ -62,7 +62,7 @@ mod tests {
         check_distinct(&[one.clone(), other.clone()]).unwrap();
         let refused = check_distinct(&[one.clone(), other.clone(), one.clone()]).unwrap_err().to_string();
         assert!(refused.contains("results 1 and 3") && refused.contains("2026-01-01T00:00:00Z"), "{refused}");
-        assert!(is_on_both(&[one.clone()], &[other.clone(), one.clone()]) && !is_on_both(&[one], &[other]));
+        assert!(is_on_both(std::slice::from_ref(&one), &[other.clone(), one.clone()]) && !is_on_both(&[one], &[other]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The stages of a round trip over UDP and the kernel, by the stamps that the kernel and the device set (SO_TIMESTAMPING).
 //!
-//! They are taken in slices of their own: one message in [`EVERY`] asks for stamps, and while the socket is open the kernel
+//! They are taken in slices of their own: one message in 16 asks for stamps, and while the socket is open the kernel
 //! stamps every packet of this host that it receives. A stage is a difference within one clock, the system's (CLOCK_REALTIME) or the
 //! device's; what lies between the two clocks is not shown.
 

@@ -130,7 +130,7 @@ fn names(all: &[&Row], some: &[&Row]) -> Vec<String> {
         });
         let add = |list: &mut Vec<String>, one: String| {
             if !list.contains(&one) && !one.is_empty() {
-                list.push(one)
+                list.push(one);
             }
         };
         add(&mut found[at].1, size(row));

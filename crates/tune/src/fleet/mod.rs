@@ -1,8 +1,8 @@
 //! Many hosts: a host written to a file (`sidestep tune snapshot`), checks of many such files side by side, and drift from a
 //! known-good one.
 //!
-//! The file holds every answer that the checks of this version asked the host for, and nothing else ([`recorder`]). Read again it is a
-//! [`Host`](crate::host::Host) like the running one ([`saved`]), so the same checks evaluate it, elsewhere and later.
+//! The file holds every answer that the checks of this version asked the host for, and nothing else (`recorder`). Read again it is a
+//! [`Host`](crate::host::Host) like the running one (`saved`), so the same checks evaluate it, elsewhere and later.
 
 pub mod drift;
 mod recorder;
