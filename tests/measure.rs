@@ -32,8 +32,8 @@ fn every_path_is_measured_or_says_why_not() {
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
         let counts = |path: &str| rows(&document).iter().any(|row| row["path"] == path && has_many(row));
-        if counts("kernel-spin") && counts("kernel-default") {
-            assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-default"));
+        if counts("kernel-spin") && counts("kernel-pinned") {
+            assert!(ratios.iter().any(|ratio| ratio["of"] == "kernel-spin" && ratio["against"] == "kernel-pinned"));
         }
         assert!(ratios.iter().any(|ratio| ratio["of"] == ratio["against"]), "there is a control");
     }

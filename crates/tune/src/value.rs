@@ -49,8 +49,8 @@ impl Kind {
         }
         let is_computed = !matches!(check.read, Read::Setting(_));
         match usual {
-            Some(want) if want.is_of_switch() => Self::Switch,
-            // A computed value has words of its own besides numbers, and nobody writes it.
+            // A computed value has words of its own ("off now"), and nobody writes it.
+            Some(want) if want.is_of_switch() && !is_computed => Self::Switch,
             Some(want) if want.is_of_numbers() && !is_computed => Self::Number,
             _ => Self::Any,
         }

@@ -36,6 +36,9 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 const REQUEST_MAX: Duration = Duration::from_secs(30);
 /// The same where acceptors were started: one may be warmed up for ten minutes.
 const REQUEST_OF_ACCEPTORS_MAX: Duration = Duration::from_secs(660);
+/// The same of the program that has started this peer: `tune verify` watches pauses for hours before it asks for a slice. Its end is seen
+/// on the control connection.
+const REQUEST_OF_OWN_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The next step where only a lab has what is asked for.
 const IN_LAB: &str = "measure in a lab, as root: --place lab";
 
@@ -133,7 +136,11 @@ impl Session {
     }
 
     fn request(&mut self) -> Result<Option<Request>, Problem> {
-        let wait = if self.acceptors.is_empty() { REQUEST_MAX } else { REQUEST_OF_ACCEPTORS_MAX };
+        let wait = match self.acceptors.is_empty() {
+            _ if self.origin.allowed == Allowed::EVERYTHING => REQUEST_OF_OWN_MAX,
+            true => REQUEST_MAX,
+            false => REQUEST_OF_ACCEPTORS_MAX,
+        };
         self.control.recv(wait).map_err(|error| Problem::failed("closed a session", error))
     }
 
