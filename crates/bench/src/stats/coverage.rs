@@ -8,8 +8,10 @@ use super::serial::MeanError;
 use super::slice::Slice;
 use super::student;
 
-/// Runs simulated for each line.
-const RUNS: u64 = 200;
+/// Runs simulated for each line; few without optimisation, which takes ten times as long: the limits below are for either.
+const RUNS: u64 = if cfg!(debug_assertions) { 40 } else { 200 };
+/// What few runs may miss by chance, in percent.
+const CHANCE: f64 = if cfg!(debug_assertions) { 9.0 } else { 0.0 };
 /// Samples of a slice, and of a run, at the least.
 const SAMPLES: usize = 260;
 const SAMPLES_MIN: usize = 10_400;
@@ -130,7 +132,8 @@ const NOISES: [(&str, Noise); 6] = [
 fn the_coverage_of_percentiles() {
     println!("| noise | slices | p50 | p99 | p50, slices taken as independent |");
     for (name, noise) in NOISES {
-        for slices in [12, 40, 120] {
+        for slices in if cfg!(debug_assertions) { &[12, 40][..] } else { &[12, 40, 120] } {
+            let slices = *slices;
             let [p50, p99, naive] = covered(noise, slices);
             println!("| {name} | {slices} | {p50:.0} % | {p99:.0} % | {naive:.0} % |");
             // A short run that seldom switches has not seen its modes often enough to know their shares.
@@ -142,9 +145,10 @@ fn the_coverage_of_percentiles() {
                 (Noise::Drift(..), 12) => 76.0,
                 (Noise::Drift(..), _) => 90.0,
             };
+            let least = least - CHANCE;
             assert!(p50 >= least && p99 >= least - 4.0, "{name}, {slices} slices: {p50} {p99}");
             let is_correlated = !matches!(noise, Noise::Drift(0.0, _));
-            assert!(!is_correlated || naive < p50 - 8.0, "{name}: {naive} is not below {p50}");
+            assert!(!is_correlated || naive < p50 - 8.0 + CHANCE, "{name}: {naive} is not below {p50}");
         }
     }
 }
@@ -159,7 +163,7 @@ fn the_coverage_of_ratios() {
                 "| {name} | {} | 40 | {p50:.0} % | {p99:.0} % |",
                 if common > 0.0 { "drift of the host" } else { "nothing" }
             );
-            assert!(p50 >= 85.0 && p99 >= 82.0, "{name}, {common}: {p50} {p99}");
+            assert!(p50 >= 85.0 - CHANCE && p99 >= 82.0 - CHANCE, "{name}, {common}: {p50} {p99}");
         }
     }
 }
