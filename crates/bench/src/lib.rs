@@ -10,6 +10,7 @@ mod causes;
 pub mod compare;
 mod congestion;
 mod cpu_time;
+mod cpus_of_ends;
 mod fit;
 pub mod fix;
 mod frames;
