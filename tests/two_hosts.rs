@@ -224,7 +224,9 @@ fn nothing_stays_attached_however_a_run_ends() {
     controls.iter().for_each(|pid| send_signal(*pid, "KILL"));
     drop(server);
     let finished = finish(client);
-    assert!(finished.stderr.contains("peer"), "{}", finished.stderr);
+    // Both are gone; which is noticed first is chance.
+    let is_told = ["peer", "lost the control plane"].iter().any(|loss| finished.stderr.contains(loss));
+    assert!(is_told, "{}", finished.stderr);
     assert!(finished.stderr.contains("control --cleanup"), "what is left is said: {}", finished.stderr);
     for host in [&hosts.here, &hosts.there] {
         assert!(host.has_program(), "nobody was left to detach it");

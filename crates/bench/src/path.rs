@@ -5,6 +5,7 @@ use crate::transport::Transport;
 use sidestep_report::schema::PathInfo;
 use sidestep_socket::stream::{Backend, Waiting};
 use sidestep_sys::Problem;
+use std::fmt::Display;
 use std::time::Duration;
 
 /// Polling time of SO_BUSY_POLL: the value of tuned's network-latency profile and of most guides.
@@ -248,6 +249,15 @@ pub const PATHS: &[Path] = &[
     },
 ];
 
+/// The error for a path that is not one of the known ones.
+pub fn unknown(name: &str, why: impl Display, known: &[&str]) -> Problem {
+    let next = match nearest(name, known) {
+        Some(meant) => format!("did you mean: {meant}"),
+        None => format!("choose from: {}", known.join(", ")),
+    };
+    Problem::usage(format!("no path {name:?}"), why).next(next)
+}
+
 /// Returns the known name from which a typed one differs by at most two letters; none if there is no such name.
 fn nearest<'a>(typed: &str, known: &[&'a str]) -> Option<&'a str> {
     let by_distance = known.iter().map(|name| (distance(typed, name), *name)).min();
@@ -273,11 +283,7 @@ impl Path {
     pub fn named(name: &str) -> Result<&'static Self, Problem> {
         PATHS.iter().find(|path| path.name == name).ok_or_else(|| {
             let known: Vec<&str> = PATHS.iter().map(|path| path.name).collect();
-            let next = match nearest(name, &known) {
-                Some(meant) => format!("did you mean: {meant}"),
-                None => format!("choose from: {}", known.join(", ")),
-            };
-            Problem::usage(format!("no path {name:?}"), "this build does not know it").next(next)
+            unknown(name, "this build does not know it", &known)
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::bypass::Consent;
 use crate::congestion;
-pub(crate) use crate::cpus_of_ends::{both, choose_cpus, cpus_beside, note_same_machine};
+use crate::cpus_of_ends::{both, choose_cpus, cpus_beside, note_same_machine};
 use crate::fit::fit;
 use crate::measure::{Bench, Work};
 use crate::message;
@@ -138,6 +138,13 @@ pub struct RoundTrips {
     pub causes: bool,
     /// How messages over UDP are to be stamped in slices of their own, to tell the stages of a round trip.
     pub stamping: Option<Stamping>,
+}
+
+impl RoundTrips {
+    /// Whole round trips, in plain slices alone.
+    pub fn of(transports: Vec<Transport>, paths: Vec<&'static Path>, sizes: Vec<u32>, duration: Duration) -> Self {
+        Self { transports, paths, sizes, duration, half: false, causes: false, stamping: None }
+    }
 }
 
 /// Measures `scenarios` in order. Err: nothing was measured.

@@ -7,8 +7,9 @@
 use crate::memory::Memory;
 use crate::sync::{Acquire, Release};
 
-/// The most repeats of a load while the other side writes; it must write two copies to disturb one load.
-const ATTEMPTS_MAX: usize = 64;
+/// The most repeats of a load while the other side writes; it must write two copies to disturb one load. Where the line goes to the other
+/// CPU between two loads, a side that writes a message in 20 ns does so often.
+const ATTEMPTS_MAX: usize = 1 << 14;
 /// Greater positions are rejected: sums of two stay far from overflow.
 const POSITION_MAX: u64 = 1 << 62;
 
@@ -61,12 +62,25 @@ fn newer_copy(memory: &Memory, at: usize) -> usize {
     if second > first { 24 } else { 0 }
 }
 
-/// The newest complete checkpoint. `None` if none can be loaded completely (only a hostile peer is that fast) or if it
-/// is implausible.
+/// Why a checkpoint was not loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unloaded {
+    /// It was stored anew meanwhile: the other side is at work, or this one was interrupted. Another load may succeed.
+    Torn,
+    /// It is beyond what a ring can reach: the other side is hostile.
+    Implausible,
+}
+
+/// The newest complete checkpoint. `None` if none can be loaded completely in many attempts or if it is implausible.
 pub(crate) fn load(memory: &Memory, at: usize) -> Option<Checkpoint> {
-    (0..ATTEMPTS_MAX)
-        .find_map(|_| attempt(memory, at))
-        .filter(|found| found.position < POSITION_MAX && found.sequence < POSITION_MAX && found.bytes < POSITION_MAX)
+    (0..ATTEMPTS_MAX).map(|_| try_load(memory, at)).find(|loaded| *loaded != Err(Unloaded::Torn))?.ok()
+}
+
+/// The newest checkpoint, by one attempt.
+pub(crate) fn try_load(memory: &Memory, at: usize) -> Result<Checkpoint, Unloaded> {
+    let found = attempt(memory, at).ok_or(Unloaded::Torn)?;
+    let is_plausible = [found.sequence, found.position, found.bytes].iter().all(|value| *value < POSITION_MAX);
+    is_plausible.then_some(found).ok_or(Unloaded::Implausible)
 }
 
 /// Loads one copy. It is overwritten only after the other one got the next sequence number: if that is still the lesser
@@ -80,4 +94,47 @@ fn attempt(memory: &Memory, at: usize) -> Option<Checkpoint> {
     let bytes = memory.word(copy + 16).load(Acquire);
     let is_whole = memory.word(other).load(Acquire) <= sequence && memory.word(copy).load(Acquire) == sequence;
     is_whole.then_some(Checkpoint { sequence, position, bytes })
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::layout::{HEADER_BYTES, READ_AT};
+    use sidestep_sys::memory::{Access, Mapping};
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn memory() -> Memory {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(HEADER_BYTES as u64).unwrap();
+        Memory::new(Mapping::shared(file.as_fd(), HEADER_BYTES, Access::ReadWrite).unwrap())
+    }
+
+    #[test]
+    fn a_side_that_writes_without_pause_is_read_and_never_hostile() {
+        let (memory, is_over) = (memory(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut recorder = Recorder::resume(&memory, READ_AT);
+                for value in (1..).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    recorder.store(&memory, Checkpoint { sequence: value, position: value, bytes: value });
+                }
+            });
+            let is_whole = |found: Checkpoint| [found.position, found.bytes] == [found.sequence; 2];
+            let wrong = (0..2000).find(|_| {
+                !load(&memory, READ_AT).is_some_and(is_whole)
+                    || try_load(&memory, READ_AT) == Err(Unloaded::Implausible)
+            });
+            is_over.store(true, Ordering::Relaxed);
+            assert_eq!(wrong, None);
+        });
+    }
+
+    #[test]
+    fn what_no_ring_reaches_is_hostile() {
+        let memory = memory();
+        let beyond = Checkpoint { sequence: 1, position: POSITION_MAX, bytes: 0 };
+        Recorder::resume(&memory, READ_AT).store(&memory, beyond);
+        assert_eq!((try_load(&memory, READ_AT), load(&memory, READ_AT)), (Err(Unloaded::Implausible), None));
+    }
 }

@@ -8,6 +8,7 @@ use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use sidestep_sys::credentials::has_capability;
 use sidestep_sys::{Problem, cpu, numa};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -145,12 +146,6 @@ fn unlimit_locked_memory() -> Result<(), Problem> {
 
 /// CAP_IPC_LOCK of capabilities(7).
 const IPC_LOCK: u32 = 14;
-
-fn has_capability(bit: u32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap_or_default();
-    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & (1 << bit) != 0)
-}
 
 /// Limits the wake-up time of every CPU of the host to `latency_us`, until dropped.
 pub fn awake(latency_us: u32) -> Result<Held, Problem> {

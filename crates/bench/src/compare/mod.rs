@@ -23,6 +23,7 @@ use difference::{Difference, holm};
 use serde::Serialize;
 use sidestep_report::schema::{Document, Row, SCHEMA};
 use statistic::Reading;
+use std::collections::{HashMap, HashSet};
 
 /// The chance that a table of equal runs calls any row different.
 const SIGNIFICANCE: f64 = 0.05;
@@ -106,15 +107,13 @@ impl Comparison {
     /// Compares several runs per side. They should have been taken in turn, so that changes of the machine
     /// are on both sides. A side without a run has no rows.
     pub fn of_runs(before: &[Document], after: &[Document]) -> Self {
-        let has_none = |runs: &[Document], key: &str| runs.iter().all(|run| find(run, key).is_none());
-        let has_all =
-            |runs: &[Document], key: &str| !runs.is_empty() && runs.iter().all(|run| find(run, key).is_some());
+        let (earlier, later) = (Side::of(before), Side::of(after));
         let (mut found, mut unmatched) = (Vec::new(), Vec::new());
         for key in &names(before.iter().chain(after)) {
-            match (has_all(before, key), has_all(after, key)) {
-                (true, true) => found.extend(compare(key, before, after)),
-                (true, false) if has_none(after, key) => unmatched.push(format!("{key} (only in the first)")),
-                (false, true) if has_none(before, key) => unmatched.push(format!("{key} (only in the second)")),
+            match (earlier.rows(key), later.rows(key)) {
+                (Rows::All(one), Rows::All(other)) => found.extend(compare(key, (&one, before), (&other, after))),
+                (Rows::All(_), Rows::None) => unmatched.push(format!("{key} (only in the first)")),
+                (Rows::None, Rows::All(_)) => unmatched.push(format!("{key} (only in the second)")),
                 _ => unmatched.push(format!("{key} (not in every run)")),
             }
         }
@@ -141,12 +140,39 @@ impl Comparison {
 
 /// Returns the names of all rows of all runs, each once, in the order of the first run that has them.
 fn names<'d>(runs: impl Iterator<Item = &'d Document>) -> Vec<String> {
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     runs.flat_map(|run| &run.results).map(name).filter(|name| seen.insert(name.clone())).collect()
 }
 
-fn find<'d>(run: &'d Document, key: &str) -> Option<&'d Row> {
-    run.results.iter().find(|row| name(row) == key)
+/// The runs of one side: the rows of each by their names.
+struct Side<'d>(Vec<HashMap<String, &'d Row>>);
+
+/// The rows of one name on one side.
+enum Rows<'d> {
+    /// Every run has one, in the order of the runs.
+    All(Vec<&'d Row>),
+    /// Some runs have one.
+    Some,
+    /// No run has one.
+    None,
+}
+
+impl<'d> Side<'d> {
+    /// Of rows of one name in a run the first counts.
+    fn of(runs: &'d [Document]) -> Self {
+        let by_name = |run: &'d Document| run.results.iter().rev().map(|row| (name(row), row)).collect();
+        Self(runs.iter().map(by_name).collect())
+    }
+
+    /// A side without a run has no rows.
+    fn rows(&self, key: &str) -> Rows<'d> {
+        let found: Vec<&Row> = self.0.iter().filter_map(|run| run.get(key).copied()).collect();
+        match found.len() {
+            0 => Rows::None,
+            count if count == self.0.len() => Rows::All(found),
+            _ => Rows::Some,
+        }
+    }
 }
 
 /// Returns the name of a row: everything but its figures.
@@ -174,22 +200,24 @@ fn name(row: &Row) -> String {
 }
 
 /// Compares every statistic that some run of the row has.
-fn compare(key: &str, before: &[Document], after: &[Document]) -> Vec<(Compared, Option<Difference>)> {
-    let rows = |runs: &'_ [Document]| runs.iter().filter_map(|run| find(run, key)).cloned().collect::<Vec<Row>>();
-    let (earlier, later) = (rows(before), rows(after));
-    let belongs = |statistic: &Statistic| earlier.iter().chain(&later).any(|row| statistic.belongs_to(row));
+fn compare(
+    key: &str,
+    (earlier, before): (&[&Row], &[Document]),
+    (later, after): (&[&Row], &[Document]),
+) -> Vec<(Compared, Option<Difference>)> {
+    let belongs = |statistic: &Statistic| earlier.iter().chain(later).any(|row| statistic.belongs_to(row));
     let of = |statistic: Statistic| {
         let difference = match (before, after) {
-            ([first], [second]) => pair::compare(statistic, (&earlier[0], first), (&later[0], second)),
-            _ => several::compare(statistic, (&earlier, before), (&later, after)),
+            ([first], [second]) => pair::compare(statistic, (earlier[0], first), (later[0], second)),
+            _ => several::compare(statistic, (earlier, before), (later, after)),
         };
-        let shown = |rows: &[Row]| together(statistic, rows).filter(|_| difference.is_some());
+        let shown = |rows: &[&Row]| together(statistic, rows).filter(|_| difference.is_some());
         let ratio = difference.map(|difference| difference.ratio());
         let compared = Compared {
             row: key.to_owned(),
             statistic,
-            before: shown(&earlier),
-            after: shown(&later),
+            before: shown(earlier),
+            after: shown(later),
             ratio: ratio.map(|ratio| ratio.0),
             ci95: ratio.map(|ratio| ratio.1),
             noise_floor: difference.map(|difference| difference.floor.exp_m1()),
@@ -203,7 +231,7 @@ fn compare(key: &str, before: &[Document], after: &[Document]) -> Vec<(Compared,
 }
 
 /// The value of all runs of a side.
-fn together(statistic: Statistic, rows: &[Row]) -> Option<f64> {
+fn together(statistic: Statistic, rows: &[&Row]) -> Option<f64> {
     let readings = rows.iter().map(|row| statistic.read(row)).collect::<Option<Vec<_>>>()?;
     let mean = |of: fn(&Reading) -> f64| readings.iter().map(of).sum::<f64>() / readings.len().max(1) as f64;
     let is_share = statistic == Statistic::Lost;

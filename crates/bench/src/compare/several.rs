@@ -13,10 +13,10 @@ const FLOOR_MIN: f64 = 0.02;
 /// Compares a statistic of a row that all runs have; none where a run has too little of it, or there are too few runs.
 pub(super) fn compare(
     statistic: Statistic,
-    (before, first): (&[Row], &[Document]),
-    (after, second): (&[Row], &[Document]),
+    (before, first): (&[&Row], &[Document]),
+    (after, second): (&[&Row], &[Document]),
 ) -> Option<Difference> {
-    let read = |rows: &[Row]| rows.iter().map(|row| statistic.read(row)).collect::<Option<Vec<Reading>>>();
+    let read = |rows: &[&Row]| rows.iter().map(|row| statistic.read(row)).collect::<Option<Vec<Reading>>>();
     let (before, after) = (read(before)?, read(after)?);
     let is_share = statistic == Statistic::Lost;
     let (error, freedom) = error(&values(&before, is_share), &values(&after, is_share))?;

@@ -3,9 +3,10 @@
 use super::channels::ring::bytes_for;
 use super::contest::{Contest, MEMORY_BASELINES, compares_memory};
 use super::{Contestant, Load, Near, Shape};
+use crate::cpus_of_ends::choose_cpus;
 use crate::measure::{Cpus, Yardsticks};
 use crate::message;
-use crate::run::{Outcome, check_duration, choose_cpus};
+use crate::run::{Outcome, check_duration};
 use crate::scenario::{Findings, Pace, Progress};
 use crate::surroundings::Surroundings;
 use sidestep_report::schema::{PathInfo, Setup};

@@ -59,9 +59,9 @@ impl<C: Channel + Sync> Contestant for Threads<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpus_of_ends::choose_cpus;
     use crate::measure::Cpus;
     use crate::ring::{End, Shape, Step, cannot_open};
-    use crate::run::choose_cpus;
     use sidestep_sys::clock::{Choice, Clock};
     use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
     use std::time::Duration;

@@ -80,14 +80,15 @@ impl Located {
         }
     }
 
-    /// The mean of `of` each slice, whose influence is its share of the mean.
+    /// The mean of `of` each slice, whose influence is its share of the mean. The interval is of the logarithm, so that it is above
+    /// zero however much slices differ.
     fn mean(value: f64, of: impl Iterator<Item = f64>) -> Self {
         let influence: Vec<f64> = of.map(|of| of / value).collect();
         let error = MeanError::of(&influence);
         let reach = error.map_or(0.0, |error| error.reach95());
         Self {
             value,
-            ci95: error.map(|_| [value * (1.0 - reach).max(0.0), value * (1.0 + reach)]),
+            ci95: error.map(|_| [value * (-reach).exp(), value * reach.exp()]),
             influence,
             reach,
             correlation: error.map_or(0.0, |error| error.correlation),
@@ -140,5 +141,35 @@ impl Located {
         let both = 2.0 * self.reach * other.reach;
         let common = (self.reach.powi(2) + other.reach.powi(2) - reach * reach) / both;
         Some(if both > 0.0 { common.clamp(0.0, COMMON_MAX) } else { 0.0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::slice::Slice;
+
+    fn slices(values: [u64; 12]) -> Vec<Slice> {
+        values.map(|value| Slice::of(std::iter::repeat_n(value, 50))).into()
+    }
+
+    fn located(slices: &[Slice], statistic: Statistic) -> Located {
+        let mixture = Mixture::of(slices.iter().collect()).expect("slices");
+        Located::of(&mixture, statistic).expect("enough samples")
+    }
+
+    #[test]
+    fn a_mean_of_slices_that_hardly_agree_keeps_a_ratio() {
+        let apart = slices([1, 1, 2000, 1, 1, 1, 1, 4000, 1, 1, 1, 1]);
+        let steady = slices([10, 11, 10, 11, 10, 11, 10, 11, 10, 11, 10, 11]);
+        for statistic in [Statistic::Mean, Statistic::PerMessage] {
+            let (one, other) = (located(&apart, statistic), located(&steady, statistic));
+            let [low, high] = one.ci95.expect("twelve slices");
+            assert!(low > 0.0 && high > one.value, "{statistic:?}: {low} to {high}");
+            let skew = (one.value / low) / (high / one.value);
+            assert!((skew - 1.0).abs() < 1e-9, "as wide below as above: {skew}");
+            let ratio = one.over_apart(&other).expect("it has a ratio");
+            assert!(ratio.ci95[0] > 0.0 && ratio.ci95[1].is_finite(), "{ratio:?}");
+        }
     }
 }

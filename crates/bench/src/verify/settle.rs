@@ -12,8 +12,12 @@ const DAEMONS: [&str; 2] = ["kcompactd", "khugepaged"];
 /// The checks whose switch wakes one of them.
 const WAKING: [&str; 5] =
     ["mem-compaction", "mem-huge-daemon", "mem-huge-transparent", "mem-huge-sizes", "mem-huge-shmem"];
-/// The time without work after which a daemon is idle.
+/// Time after which a daemon that has hardly worked is idle.
 const QUIET: Duration = Duration::from_millis(500);
+/// The work of an idle daemon in that time, at most: kcompactd looks around twice a second.
+const IDLE_WORK: Duration = Duration::from_millis(5);
+/// The work that a wake-up stands for where the kernel does not count time.
+const WAKE_UP: Duration = Duration::from_millis(1);
 /// The longest wait for that.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Time between two looks.
@@ -33,7 +37,7 @@ pub(super) fn settle(is_stopped: impl Fn() -> bool) -> Result<(), Problem> {
     let begin = Instant::now();
     let worked = || {
         std::thread::sleep(LOOK);
-        let run = daemons.iter().fold(0_u64, |sum, pid| sum.wrapping_add(run_time(Path::new("/proc"), *pid)));
+        let run = daemons.iter().map(|pid| run_time(Path::new("/proc"), *pid)).sum();
         (!is_stopped()).then(|| (begin.elapsed(), run))
     };
     match is_quiet(worked).unwrap_or(true) {
@@ -46,13 +50,13 @@ pub(super) fn settle(is_stopped: impl Fn() -> bool) -> Result<(), Problem> {
     }
 }
 
-/// Returns whether the time that daemons have run for stays the same for a while, before the end of patience. Each look is the
-/// time since the beginning, and that time; none ends it.
-fn is_quiet(mut look: impl FnMut() -> Option<(Duration, u64)>) -> Option<bool> {
+/// Returns whether daemons hardly run for a while, before the end of patience. Each look is the time since the beginning, and the
+/// time that they have run for; none ends it.
+fn is_quiet(mut look: impl FnMut() -> Option<(Duration, Duration)>) -> Option<bool> {
     let (mut since, mut known) = look()?;
     loop {
         let (now, run) = look()?;
-        if run != known {
+        if run.saturating_sub(known) > IDLE_WORK {
             (since, known) = (now, run);
         } else if now.saturating_sub(since) >= QUIET {
             return Some(true);
@@ -73,16 +77,16 @@ fn daemons(proc: &Path) -> Vec<u32> {
     pids.filter(is_one).collect()
 }
 
-/// Returns the time that a process has run for: nanoseconds, or, where the kernel keeps no such statistics, the number of times
-/// that it went to sleep.
-fn run_time(proc: &Path, pid: u32) -> u64 {
+/// Returns the time that a process has run for; where the kernel keeps no such statistics, by the number of times that it went to
+/// sleep.
+fn run_time(proc: &Path, pid: u32) -> Duration {
     const STATUS_BYTES_MAX: u64 = 1 << 16;
     let schedstat = file::read_text(&proc.join(format!("{pid}/schedstat")), LINE_BYTES_MAX).unwrap_or_default();
     let run = schedstat.split_whitespace().next().and_then(|run| run.parse().ok());
-    run.unwrap_or_else(|| {
+    run.map(Duration::from_nanos).unwrap_or_else(|| {
         let status = file::read_text(&proc.join(format!("{pid}/status")), STATUS_BYTES_MAX).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-        line.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
+        WAKE_UP * line.and_then(|count| count.trim().parse().ok()).unwrap_or_default()
     })
 }
 
@@ -90,23 +94,25 @@ fn run_time(proc: &Path, pid: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// Looks every 100 ms at a daemon that works until a moment.
-    fn quiet_after(works_until_ms: u64) -> (bool, u64) {
-        let mut now = 0;
+    /// Looks every 100 ms at a daemon that works until a moment, and then as much in each 100 ms.
+    fn quiet_after(works_until_ms: u64, then: Duration) -> (bool, u64) {
+        let mut now = 0_u64;
         let is_quiet = is_quiet(|| {
             now += 100;
-            Some((Duration::from_millis(now), now.min(works_until_ms)))
+            let idle = then * (now.saturating_sub(works_until_ms) / 100) as u32;
+            Some((Duration::from_millis(now), Duration::from_millis(now.min(works_until_ms)) + idle))
         });
         (is_quiet.expect("it is not stopped"), now)
     }
 
     #[test]
     fn pauses_are_counted_after_the_daemon_has_worked() {
-        let (is_quiet, ended_ms) = quiet_after(0);
-        assert!(is_quiet && ended_ms >= 500, "{ended_ms}");
-        let (is_quiet, ended_ms) = quiet_after(3000);
-        assert!(is_quiet && ended_ms >= 3500, "{ended_ms}");
-        let (is_quiet, ended_ms) = quiet_after(u64::MAX);
+        let looks_around = Duration::from_micros(50);
+        let (is_quiet, ended_ms) = quiet_after(0, looks_around);
+        assert!(is_quiet && (500..1000).contains(&ended_ms), "{ended_ms}");
+        let (is_quiet, ended_ms) = quiet_after(3000, looks_around);
+        assert!(is_quiet && (3500..4000).contains(&ended_ms), "{ended_ms}");
+        let (is_quiet, ended_ms) = quiet_after(0, Duration::from_millis(6));
         assert!(!is_quiet && ended_ms == 20_000, "{ended_ms}");
         assert_eq!(super::is_quiet(|| None), None, "the user has stopped the run");
     }
@@ -126,7 +132,10 @@ mod tests {
         let mut found = daemons(proc.path());
         found.sort_unstable();
         assert_eq!(found, [7, 8]);
-        assert_eq!([7, 8, 9].map(|pid| run_time(proc.path(), pid)), [1200, 9, 0]);
+        assert_eq!(
+            [7, 8, 9].map(|pid| run_time(proc.path(), pid)),
+            [Duration::from_nanos(1200), 9 * WAKE_UP, Duration::ZERO]
+        );
     }
 
     #[test]

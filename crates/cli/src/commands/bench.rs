@@ -74,15 +74,8 @@ fn rr(args: Rr) -> Result<u8, Problem> {
             }
             None => {
                 let PathList(paths) = chosen("all")?;
-                vec![Scenario::RoundTrips(RoundTrips {
-                    transports,
-                    paths,
-                    sizes,
-                    duration,
-                    half: false,
-                    causes: args.causes,
-                    stamping,
-                })]
+                let trips = RoundTrips::of(transports, paths, sizes, duration);
+                vec![Scenario::RoundTrips(RoundTrips { causes: args.causes, stamping, ..trips })]
             }
         }
     };
@@ -92,38 +85,20 @@ fn rr(args: Rr) -> Result<u8, Problem> {
 fn sizes(args: Sizes) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
     let transports = streams(&args.transport);
-    let (paths, sizes, duration) = (args.paths.0, args.sizes, args.duration);
-    let trips = RoundTrips { transports, paths, sizes, duration, half: true, causes: args.causes, stamping: None };
+    let trips = RoundTrips::of(transports, args.paths.0, args.sizes, args.duration);
+    let trips = RoundTrips { half: true, causes: args.causes, ..trips };
     measure(&args.place, &[Scenario::RoundTrips(trips)], &outputs)
 }
 
 fn bulk(args: Bulk) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
-    let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let streams = RoundTrips {
-        transports: vec![Transport::Tcp],
-        paths,
-        sizes,
-        duration,
-        half: false,
-        causes: false,
-        stamping: None,
-    };
+    let streams = RoundTrips::of(vec![Transport::Tcp], args.paths.0, args.size, args.duration);
     measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {
     let outputs = Outputs::prepare(args.output.json, args.output.html)?;
-    let (paths, sizes, duration) = (args.paths.0, args.size, args.duration);
-    let calls = RoundTrips {
-        transports: vec![Transport::Tcp],
-        paths,
-        sizes,
-        duration,
-        half: false,
-        causes: false,
-        stamping: None,
-    };
+    let calls = RoundTrips::of(vec![Transport::Tcp], args.paths.0, args.size, args.duration);
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
 

@@ -6,6 +6,7 @@ use crate::output::Outputs;
 use crate::progress::Bar;
 use crate::values::Cpus;
 use crate::{exit, signal};
+use sidestep_bench::path;
 use sidestep_bench::ring::{self, Contestant, Load, Request, Setting, channels, events, far_process};
 use sidestep_bench::run::this_program;
 use sidestep_sys::Problem;
@@ -68,10 +69,9 @@ fn chosen(names: &[String]) -> Result<Vec<Box<dyn Contestant>>, Problem> {
     if names.is_empty() || names == ["all"] {
         return Ok(all);
     }
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|one| one.name() == name.trim())) {
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|one| one.name() == name.trim())) {
         let known: Vec<&str> = all.iter().map(|one| one.name()).collect();
-        return Err(Problem::usage(format!("no path {unknown:?}"), "this build does not know it")
-            .next(format!("choose from: {}", known.join(", "))));
+        return Err(path::unknown(name, "this build does not know it", &known));
     }
     all.retain(|one| names.iter().any(|name| name.trim() == one.name()));
     Ok(all)

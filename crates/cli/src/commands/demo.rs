@@ -34,24 +34,12 @@ pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
 
 fn scenarios() -> Result<Vec<Scenario>, Problem> {
     let polled: Vec<&'static Path> = vec![Path::named("kernel-pinned")?, Path::named("kernel-spin")?];
-    let trips = |transports: Vec<Transport>, duration| RoundTrips {
-        transports,
-        paths: PATHS.iter().collect(),
-        sizes: vec![64],
-        duration: Duration::from_millis(duration),
-        half: false,
-        causes: false,
-        stamping: None,
+    let trips = |transports: Vec<Transport>, duration| {
+        RoundTrips::of(transports, PATHS.iter().collect(), vec![64], Duration::from_millis(duration))
     };
-    let sizes = RoundTrips {
-        transports: vec![Transport::Tcp, Transport::Udp],
-        paths: polled.clone(),
-        sizes: SIZES.into(),
-        duration: Duration::from_millis(400),
-        half: true,
-        causes: false,
-        stamping: None,
-    };
+    let streams = vec![Transport::Tcp, Transport::Udp];
+    let sizes =
+        RoundTrips { half: true, ..RoundTrips::of(streams, polled.clone(), SIZES.into(), Duration::from_millis(400)) };
     let rates = Rates {
         transports: vec![Transport::Udp, Transport::Multicast],
         paths: polled,

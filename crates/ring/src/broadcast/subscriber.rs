@@ -175,7 +175,7 @@ impl Subscriber {
     #[cold]
     fn skip(&mut self) -> ReadError {
         for at in [MARK_AT, WRITTEN_AT] {
-            let Some(found) = checkpoint::load(&self.ring.memory, at) else { break };
+            let Ok(found) = checkpoint::try_load(&self.ring.memory, at) else { break };
             if found.position <= self.next.position || at == MARK_AT && !self.is_intact(found.position) {
                 continue;
             }
@@ -186,8 +186,8 @@ impl Subscriber {
             self.next = found;
             return ReadError::Lost(loss);
         }
-        // The horizon is visible and the checkpoints before it are not yet: an effect of the memory model, or a hostile
-        // writer.
+        // The writer stores checkpoints faster than this load, or the horizon is visible and the checkpoints before it are not yet
+        // (an effect of the memory model), or the writer is hostile.
         ReadError::Empty
     }
 

@@ -1,7 +1,7 @@
 //! The writing side of the SPSC ring.
 
 use super::Batch;
-use crate::checkpoint;
+use crate::checkpoint::{self, Unloaded};
 use crate::fault::{ClaimError, Fault};
 use crate::layout::{DROPPED_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, WORD_BYTES, WRITER_SLEEPS_AT};
 use crate::ring::Ring;
@@ -128,8 +128,8 @@ impl Producer {
             let ring = &**self.writer.ring();
             let needs = self.writer.needs(ring.cells_of(length));
             let is_ready = || {
-                let read = checkpoint::load(&ring.memory, READ_AT);
-                read.is_none_or(|read| needs <= read.position.saturating_add(ring.cells()))
+                let read = checkpoint::try_load(&ring.memory, READ_AT);
+                read.map_or(true, |read| needs <= read.position.saturating_add(ring.cells()))
                     || ring.memory.word(READER_CLOSED_AT).load(Acquire) != 0
             };
             waiter.turn(ring, &mut self.side, WRITER_SLEEPS_AT, is_ready)?;
@@ -237,8 +237,12 @@ impl Producer {
     /// Loads the reader's exact position instead of the lazily published one.
     fn load_exact_position(&mut self, needs: u64) -> Result<bool, ClaimError> {
         // Partner: the Release in `Recorder::store`, which follows the reader's last load of the message.
-        let read = checkpoint::load(&self.writer.ring().memory, READ_AT);
-        let position = read.map_or(u64::MAX, |read| read.position);
+        let position = match checkpoint::try_load(&self.writer.ring().memory, READ_AT) {
+            Ok(read) => read.position,
+            // The reader reads on, faster than this load: the caller tries again.
+            Err(Unloaded::Torn) => return Ok(needs <= self.limit),
+            Err(Unloaded::Implausible) => u64::MAX,
+        };
         self.accept(position)?;
         Ok(needs <= self.limit)
     }

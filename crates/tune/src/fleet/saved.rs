@@ -4,6 +4,7 @@
 use crate::cpus::CpuSet;
 use crate::host::{Absence, Host, Identity};
 use crate::location::Location;
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use sidestep_sys::printable::is_printable;
 use sidestep_sys::{Problem, file};
@@ -106,12 +107,27 @@ impl Saved {
 }
 
 fn parse(bytes: &[u8]) -> Result<Saved, String> {
-    let saved: Saved = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let saved: Saved = serde_json::from_slice(bytes).map_err(|error| match is_result(bytes) {
+        true => "it is a result of `sidestep bench`: `sidestep compare` reads that".into(),
+        false => error.to_string(),
+    })?;
     if saved.schema != SCHEMA {
         return Err(format!("it has format {}, this program knows {SCHEMA}", saved.schema));
     }
     check(&saved)?;
     Ok(saved)
+}
+
+/// Returns whether the bytes are a result file.
+fn is_result(bytes: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Result {
+        #[serde(rename = "results")]
+        _results: IgnoredAny,
+        #[serde(rename = "setup")]
+        _setup: IgnoredAny,
+    }
+    serde_json::from_slice::<Result>(bytes).is_ok()
 }
 
 /// Returns an error if the file holds what no host can answer, or too much of it.
@@ -235,5 +251,7 @@ mod tests {
         let pids = format!("[{}1]", "1,".repeat(ANSWERS_MAX));
         assert!(parse(good.replace("[1]", &pids).as_bytes()).unwrap_err().contains("more than"));
         assert!(parse(b"").is_err() && parse(b"[[[[").is_err());
+        let result = parse(br#"{"schema": 1, "results": [], "setup": {}}"#).unwrap_err();
+        assert!(result.contains("sidestep compare"), "{result}");
     }
 }

@@ -28,7 +28,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-queue-usecs",
-        title: "time that a receive interrupt of one queue may be late",
+        title: "time that a receive interrupt of one queue may be late, in us",
         read: Read::Setting("ethtool:{interface}/queues/rx-usecs-*"),
         absent: "the driver has one moderation for all queues (nic-rx-usecs)",
         why: "Some drivers (ice, i40e, iavf, virtio_net, mlx5 since Linux 6.10) moderate each queue by itself: the hot queue may differ from \

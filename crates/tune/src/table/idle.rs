@@ -32,7 +32,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "cpu-latency-qos",
-        title: "wake-up latency asked for",
+        title: "wake-up latency asked for, in us",
         read: Read::Setting("dev:cpu_dma_latency"),
         absent: "the kernel has no /dev/cpu_dma_latency",
         why: "While a program holds this file open with a small number, no CPU uses a slower idle state. Closing it ends that.",
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "cpu-resume-latency",
-        title: "wake-up latency limit per CPU",
+        title: "wake-up latency limit per CPU, in us",
         read: Read::Setting("sys:devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us"),
         absent: NO_CPUIDLE,
         why: "The limit of one CPU. n/a forbids idle states that take any time; 0 means no limit at all, a trap.",
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "cpu-halt-poll",
-        title: "polling time of a guest before it halts",
+        title: "polling time of a guest before it halts, in ns",
         read: Read::Setting("sys:module/haltpoll/parameters/guest_halt_poll_ns"),
         hosts: Hosts::Guest,
         absent: "the kernel has no haltpoll governor",

@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "iso-stat-interval",
-        title: "interval of virtual memory statistics",
+        title: "interval of virtual memory statistics, in s",
         read: Read::Setting("proc:sys/vm/stat_interval"),
         why: "A deferred work item folds the counters of every CPU at this interval.",
         source: "tuned network-latency; Linux admin-guide/sysctl/vm",

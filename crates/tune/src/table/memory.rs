@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Check] = &[
         why: "The interrupt cannot wait for memory: when this reserve is gone, received packets are dropped.",
         source: "AWS ENA best practices (1 to 3 % of memory); Linux admin-guide/sysctl/vm",
         set: Set::Service,
-        how: "sysctl vm.min_free_kbytes=1 % of memory",
+        how: "sysctl vm.min_free_kbytes=$(awk '/MemTotal/ { print int($2 / 100) }' /proc/meminfo)   # 1 %",
         harm: "less memory for programs; too much of it makes the kernel kill them",
         risk: Risk::Medium,
         ..ROW_HERE

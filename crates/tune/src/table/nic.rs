@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-rx-usecs",
-        title: "time that a receive interrupt may be late",
+        title: "time that a receive interrupt may be late, in us",
         read: Read::Setting("ethtool:{interface}/coalesce/rx-usecs"),
         why: "The NIC waits so long for more packets, or keeps interrupts so far apart, which depends on the NIC: measure it.",
         source: "Linux networking/ethtool-netlink; AWS ENA best practices; Solarflare user guide",
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-tx-usecs",
-        title: "time that a transmit interrupt may be late",
+        title: "time that a transmit interrupt may be late, in us",
         read: Read::Setting("ethtool:{interface}/coalesce/tx-usecs"),
         why: "Buffers and socket memory of what was sent come back so much later (ENA: 64 us by default).",
         source: "AWS ENA best practices",
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Check] = &[
     },
     Check {
         id: "nic-rx-usecs-high",
-        title: "bound on the interrupt rate",
+        title: "time between interrupts at least, in us",
         read: Read::Setting("ethtool:{interface}/coalesce/rx-usecs-high"),
         why: "ice and i40e hold interrupts of all queues at least so far apart. A fact for comparing hosts.",
         source: "Intel ice in Linux device_drivers",

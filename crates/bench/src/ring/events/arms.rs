@@ -2,6 +2,7 @@
 
 use super::Origin;
 use super::stage::Stage;
+use crate::path;
 use crate::ring::{Contestant, Job, Near};
 use sidestep_sys::Problem;
 use std::rc::Rc;
@@ -174,10 +175,9 @@ pub(super) fn chosen(origin: Origin, names: &[String]) -> Result<Vec<&'static Pa
     if names.is_empty() || names == ["all"] {
         return Ok(all);
     }
-    if let Some(unknown) = names.iter().find(|name| !all.iter().any(|path| path.name == name.trim())) {
+    if let Some(name) = names.iter().find(|name| !all.iter().any(|path| path.name == name.trim())) {
         let known: Vec<&str> = all.iter().map(|path| path.name).collect();
-        return Err(Problem::usage(format!("no path {unknown:?}"), format!("source {origin} does not have it"))
-            .next(format!("choose from: {}", known.join(", "))));
+        return Err(path::unknown(name, format!("source {origin} does not have it"), &known));
     }
     Ok(all.into_iter().filter(|path| names.iter().any(|name| name.trim() == path.name)).collect())
 }
