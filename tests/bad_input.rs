@@ -69,7 +69,8 @@ fn rings_that_cannot_be_measured() {
     refuses(&ring(&["--pace", "5s"]), 2, &["every 5s", "100ns to 10ms"]);
     refuses(&ring(&["--pace", "often"]), 2, &["often", "neither `hot` nor a time"]);
     refuses(&ring(&["--pace", "none", "--no-throughput"]), 2, &["nothing to measure", "next: leave one"]);
-    refuses(&ring(&["--paths", "ring,rong"]), 2, &["no path \"rong\"", "ring-shm"]);
+    refuses(&ring(&["--paths", "ring,rong"]), 2, &["no path \"rong\"", "did you mean: ring"]);
+    refuses(&ring(&["--paths", "ring,elsewhere"]), 2, &["no path \"elsewhere\"", "ring-shm"]);
     refuses(&ring(&["--room", "0"]), 2, &["rings of 0 bytes", "next: give --room within it"]);
     refuses(&ring(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
     refuses(&ring(&["--cpus", "0,0"]), 2, &["between two CPUs", "both ends would be on CPU 0"]);

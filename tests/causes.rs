@@ -108,10 +108,10 @@ fn stages_are_of_udp_over_kernel_sockets_and_others_say_why_not() {
         assert!(number(stages, "stamped") > 0.0 && number(stages, "every") == 16.0, "{stages}");
         let all = stages["stages"].as_array().expect("a list");
         assert_eq!(all.len(), 6, "{stages}");
-        assert!(
-            all.iter()
-                .all(|stage| stage["clock"] == "system" && stage["p50"].is_null() == (number(stage, "n") < 200.0))
-        );
+        assert!(all.iter().all(|stage| stage["clock"] == "system"), "{stages}");
+        // A slice that was held up has few samples, and may keep a percentile from being told.
+        let is_early = |stage: &Value| !stage["p50"].is_null() && number(stage, "n") < 200.0;
+        assert!(!all.iter().any(is_early), "{stages}");
         assert!(stages["unavailable"].to_string().contains("lo has no hardware timestamps"), "{stages}");
     }
     for wrong in [&["--transport=tcp"][..], &["--transport=udp", "--ladder"]] {

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const NAME: &str = "sidestep bench";
 /// The time for a control plane to detach from its interfaces and to end.
 const END_MAX: Duration = Duration::from_secs(10);
+/// The time for acceptors of a session that is over, and what else is about to end, to leave it.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// Between two looks whether it has ended.
 const LOOK: Duration = Duration::from_millis(5);
 const SIGTERM: i32 = 15;
@@ -125,10 +127,21 @@ impl Started {
         say(left.next("if no other control plane runs, detach it: sidestep control --cleanup"));
     }
 
-    /// Returns whether other processes are connected to it.
+    /// Returns whether other processes are connected to it, and stay.
     fn has_others(&self) -> bool {
-        let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
-        clients.is_ok_and(|clients| clients.iter().any(|client| client.pid != Some(std::process::id())))
+        let is_other = |pid: Option<u32>| pid != Some(std::process::id());
+        let has_others = || {
+            let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
+            clients.is_ok_and(|clients| clients.iter().any(|client| is_other(client.pid)))
+        };
+        let deadline = Instant::now() + LEAVE_MAX;
+        while has_others() {
+            if Instant::now() >= deadline {
+                return true;
+            }
+            std::thread::sleep(10 * LOOK);
+        }
+        false
     }
 }
 

@@ -18,7 +18,7 @@ use sidestep_control_api::message::Protocol;
 use sidestep_control_api::place;
 use sidestep_control_api::rss::Spread;
 use sidestep_frame::FrameFacts;
-use sidestep_socket::{Engine, EngineOptions, Queues};
+use sidestep_socket::{Engine, EngineOptions, Queues, Reason};
 use sidestep_stack::tcp::Config;
 use sidestep_sys::xdp::Mode;
 use sidestep_sys::{Problem, cpu, ethtool, offload};
@@ -31,6 +31,10 @@ use std::time::{Duration, Instant};
 /// Time for a control plane to start and a path to become accelerated: the neighbour has to be resolved, and both
 /// interfaces restart after their programs were attached.
 const READY_MAX: Duration = Duration::from_secs(5);
+
+/// Between two attempts to get every queue. The kernel releases the queue of a closed AF_XDP socket later (RCU), and the control plane
+/// tries one that was held again after two seconds.
+const NEXT_ATTEMPT: Duration = Duration::from_millis(200);
 
 /// If this variable is set, the control planes of both ends log to standard error, as `sidestep control` does. They
 /// report errors in any case.
@@ -160,12 +164,29 @@ pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<En
     };
     // The ends say farewell to each other; what is under way then was measured, or is not wanted.
     let (name, linger) = ("sidestep bench".into(), Duration::ZERO);
-    let engine = Engine::open(&EngineOptions { name, linger, queues, tcp, ..options })?;
+    let options = EngineOptions { name, linger, queues, tcp, ..options };
+    let begin = Instant::now();
+    let engine = loop {
+        let engine = Engine::open(&options)?;
+        if !lacks_queues(&engine, &options.queues) || begin.elapsed() >= READY_MAX {
+            break engine;
+        }
+        drop(engine);
+        std::thread::sleep(NEXT_ATTEMPT);
+    };
     match engine.refusal() {
         None => Ok(engine),
         Some((_, text)) => {
             Err(Problem::failed("cannot use path xdp", text).next("see what holds the interface: sidestep ps"))
         }
+    }
+}
+
+/// Returns whether queues that the engine needs have another owner, perhaps the end before, which has just gone.
+fn lacks_queues(engine: &Engine, wanted: &Queues) -> bool {
+    match engine.refusal() {
+        Some((reason, _)) => reason == Reason::NoFreeQueue,
+        None => *wanted == Queues::Every && !engine.has_every_queue(),
     }
 }
 
