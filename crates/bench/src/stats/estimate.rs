@@ -2,7 +2,9 @@
 //!
 //! * A percentile: the share of samples up to it varies from slice to slice; its error, with the dependence of slices that follow each
 //!   other ([`MeanError`]), gives two ranks, and the values there are the ends (Woodruff 1952). Where the binomial error of
-//!   independent samples is larger, it counts.
+//!   independent samples is larger, it counts. Where a rank is beyond all samples (slices are few or much alike, and differ by more than the
+//!   samples in them), the smallest and the largest sample would say nothing: there the ends are no further away than the mean of the
+//!   slices' own percentiles, in logarithms, may be.
 //! * A ratio: put together from the intervals of both (the method of variance estimates recovery, Zou and Donner 2008), less
 //!   what both had in common: their slices were taken in turn.
 
@@ -12,6 +14,8 @@ use super::slice::Slice;
 
 /// The correlation of two rows that is believed at most: it shortens the interval of their ratio.
 const COMMON_MAX: f64 = 0.95;
+/// Samples beyond a percentile of a slice by which it is known.
+const SLICE_TAIL: f64 = 10.0;
 /// 97.5 % quantile of the normal distribution.
 const NORMAL95: f64 = 1.96;
 
@@ -67,12 +71,16 @@ impl Located {
         let binomial = NORMAL95 * (quantile * (1.0 - quantile) / mixture.samples()).sqrt();
         let error = MeanError::of(&shares);
         let reach = error.map_or(binomial, |error| error.reach95().max(binomial));
-        let [low, high] = [quantile - reach, quantile + reach].map(|rank| mixture.value(rank));
+        let mut ends = [quantile - reach, quantile + reach].map(|rank| mixture.value(rank));
+        if reach >= quantile.min(1.0 - quantile) {
+            ends = within(ends, value, between_slices(mixture, quantile));
+        }
+        let [low, high] = ends;
         let width = (high / low).ln() / 2.0;
         let slope = if width.is_finite() { width / reach } else { 0.0 };
         Self {
             value,
-            ci95: error.map(|_| [low, high]),
+            ci95: error.map(|_| ends),
             influence: shares.iter().map(|share| -slope * share).collect(),
             reach: width,
             correlation: error.map_or(0.0, |error| error.correlation),
@@ -144,6 +152,18 @@ impl Located {
     }
 }
 
+/// How far the logarithms of the slices' own quantiles, of which each must be known by itself, let their mean reach.
+fn between_slices(mixture: &Mixture<'_>, quantile: f64) -> Option<f64> {
+    let is_known = |slice: &&Slice| slice.len() as f64 * quantile.min(1.0 - quantile) >= SLICE_TAIL;
+    let logs = || mixture.slices().iter().map(|slice| slice.quantile(quantile).max(1.0).ln()).collect::<Vec<f64>>();
+    mixture.slices().iter().all(is_known).then(logs).and_then(|logs| Some(MeanError::of(&logs)?.reach95()))
+}
+
+/// The ends, no further from the value than by that factor.
+fn within([low, high]: [f64; 2], value: f64, reach: Option<f64>) -> [f64; 2] {
+    reach.map_or([low, high], |reach| [low.max(value * (-reach).exp()), high.min(value * reach.exp())])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,6 +176,20 @@ mod tests {
     fn located(slices: &[Slice], statistic: Statistic) -> Located {
         let mixture = Mixture::of(slices.iter().collect()).expect("slices");
         Located::of(&mixture, statistic).expect("enough samples")
+    }
+
+    /// Slices whose level drifts by a third, far more than samples of one slice differ; in each is one that took a thousand times as
+    /// long.
+    #[test]
+    fn an_outlier_is_no_end_of_an_interval() {
+        let level = |at: u64| if (6..14).contains(&at) { 6000 } else { 8000 };
+        let slice = |at: u64| Slice::of((0..2000).map(move |n| level(at) + n % 50).chain([9_000_000, 9]));
+        let drifting: Vec<Slice> = (0..20).map(slice).collect();
+        let median = located(&drifting, Statistic::Quantile(0.5));
+        let [low, high] = median.ci95.expect("twenty slices");
+        assert!(low > 1000.0 && low <= 6050.0 && (8000.0..50_000.0).contains(&high), "{low} to {high}");
+        let tail = located(&drifting, Statistic::Quantile(0.99)).ci95.expect("twenty slices");
+        assert!(tail[1] < 100_000.0, "{tail:?}");
     }
 
     #[test]
