@@ -181,7 +181,8 @@ impl<'a> Sender<'a> {
         for samples in [&mut self.response, &mut self.service, &mut self.lateness] {
             samples.reserve(room.min(SAMPLES_MAX));
         }
-        let (begin, length) = (self.clock.ticks(settle), self.clock.ticks(settle + duration));
+        // A message due at the very end is the next slice's. A tick less, as intervals are rounded.
+        let (begin, length) = (self.clock.ticks(settle), self.clock.ticks(settle + duration).saturating_sub(1));
         let mut schedule = Schedule::new(self.load.arrival, interval, self.load.slice);
         let start = self.clock.stop();
         let mut since = None;
