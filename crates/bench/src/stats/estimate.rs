@@ -3,8 +3,8 @@
 //! * A percentile: the share of samples up to it varies from slice to slice; its error, with the dependence of slices that follow each
 //!   other ([`MeanError`]), gives two ranks, and the values there are the ends (Woodruff 1952). Where the binomial error of
 //!   independent samples is larger, it counts. Where a rank is beyond all samples (slices are few or much alike, and differ by more than the
-//!   samples in them), the smallest and the largest sample would say nothing: there the ends are no further away than the mean of the
-//!   slices' own percentiles, in logarithms, may be.
+//!   samples in them), the smallest and the largest sample would say nothing: there the ends are no further away than the slices' own
+//!   percentiles lie, or the mean of their logarithms may.
 //! * A ratio: put together from the intervals of both (the method of variance estimates recovery, Zou and Donner 2008), less
 //!   what both had in common: their slices were taken in turn.
 
@@ -73,7 +73,7 @@ impl Located {
         let reach = error.map_or(binomial, |error| error.reach95().max(binomial));
         let mut ends = [quantile - reach, quantile + reach].map(|rank| mixture.value(rank));
         if reach >= quantile.min(1.0 - quantile) {
-            ends = within(ends, value, between_slices(mixture, quantile));
+            ends = within(ends, between_slices(mixture, quantile, value));
         }
         let [low, high] = ends;
         let width = (high / low).ln() / 2.0;
@@ -152,16 +152,20 @@ impl Located {
     }
 }
 
-/// How far the logarithms of the slices' own quantiles, of which each must be known by itself, let their mean reach.
-fn between_slices(mixture: &Mixture<'_>, quantile: f64) -> Option<f64> {
+/// The furthest ends that the slices' own quantiles allow, of which each must be known by itself: those of the mean of their logarithms,
+/// or the least and the greatest of them, whichever is further.
+fn between_slices(mixture: &Mixture<'_>, quantile: f64, value: f64) -> Option<[f64; 2]> {
+    let slices = mixture.slices();
     let is_known = |slice: &&Slice| slice.len() as f64 * quantile.min(1.0 - quantile) >= SLICE_TAIL;
-    let logs = || mixture.slices().iter().map(|slice| slice.quantile(quantile).max(1.0).ln()).collect::<Vec<f64>>();
-    mixture.slices().iter().all(is_known).then(logs).and_then(|logs| Some(MeanError::of(&logs)?.reach95()))
+    let logs: Vec<f64> = slices.iter().map(|slice| slice.quantile(quantile).max(1.0).ln()).collect();
+    let reach = MeanError::of(&logs).filter(|_| slices.iter().all(is_known))?.reach95();
+    let (below, above) = (value.ln() - reach, value.ln() + reach);
+    Some([logs.iter().copied().fold(below, f64::min).exp(), logs.iter().copied().fold(above, f64::max).exp()])
 }
 
-/// The ends, no further from the value than by that factor.
-fn within([low, high]: [f64; 2], value: f64, reach: Option<f64>) -> [f64; 2] {
-    reach.map_or([low, high], |reach| [low.max(value * (-reach).exp()), high.min(value * reach.exp())])
+/// The ends, no further out than the limits.
+fn within([low, high]: [f64; 2], limits: Option<[f64; 2]>) -> [f64; 2] {
+    limits.map_or([low, high], |[least, most]| [low.max(least), high.min(most)])
 }
 
 #[cfg(test)]
