@@ -109,9 +109,10 @@ fn stages_are_of_udp_over_kernel_sockets_and_others_say_why_not() {
         let all = stages["stages"].as_array().expect("a list");
         assert_eq!(all.len(), 6, "{stages}");
         assert!(all.iter().all(|stage| stage["clock"] == "system"), "{stages}");
-        // A slice that was held up has few samples, and may keep a percentile from being told.
+        // A slice that was held up has few samples, and may keep a percentile of few samples from being told.
         let is_early = |stage: &Value| !stage["p50"].is_null() && number(stage, "n") < 200.0;
-        assert!(!all.iter().any(is_early), "{stages}");
+        let is_kept_back = |stage: &Value| stage["p50"].is_null() && number(stage, "n") >= 5000.0;
+        assert!(!all.iter().any(|stage| is_early(stage) || is_kept_back(stage)), "{stages}");
         assert!(stages["unavailable"].to_string().contains("lo has no hardware timestamps"), "{stages}");
     }
     for wrong in [&["--transport=tcp"][..], &["--transport=udp", "--ladder"]] {

@@ -95,7 +95,7 @@ impl Drop for Started {
         if !self.process.is_alive() {
             return self.say_what_is_left();
         }
-        if self.has_others() {
+        if self.keeps_others() {
             let pid = self.process.pid;
             return say(format!(
                 "the control plane that was started for the run (process {pid}) goes on: other programs use it. It ends ten \
@@ -128,20 +128,17 @@ impl Started {
     }
 
     /// Returns whether other processes are connected to it, and stay.
-    fn has_others(&self) -> bool {
-        let is_other = |pid: Option<u32>| pid != Some(std::process::id());
-        let has_others = || {
-            let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
-            clients.is_ok_and(|clients| clients.iter().any(|client| is_other(client.pid)))
-        };
+    fn keeps_others(&self) -> bool {
         let deadline = Instant::now() + LEAVE_MAX;
-        while has_others() {
-            if Instant::now() >= deadline {
-                return true;
-            }
+        while self.has_others() && Instant::now() < deadline {
             std::thread::sleep(10 * LOOK);
         }
-        false
+        self.has_others()
+    }
+
+    fn has_others(&self) -> bool {
+        let clients = Client::connect_to(&self.socket, NAME).and_then(|mut client| client.clients());
+        clients.is_ok_and(|clients| clients.iter().any(|client| client.pid != Some(std::process::id())))
     }
 }
 
