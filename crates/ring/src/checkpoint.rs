@@ -7,9 +7,11 @@
 use crate::memory::Memory;
 use crate::sync::{Acquire, Release};
 
-/// The most repeats of a load while the other side writes; it must write two copies to disturb one load. Where the line goes to the other
+/// Repeats of a load while the other side writes; it must write two copies to disturb one load. Where the line goes to the other
 /// CPU between two loads, a side that writes a message in 20 ns does so often.
-const ATTEMPTS_MAX: usize = 1 << 14;
+const ATTEMPTS: usize = 64;
+/// The most repeats where there is no other try: at the begin, and before a message is dropped.
+const ATTEMPTS_MAX: usize = 1 << 12;
 /// Greater positions are rejected: sums of two stay far from overflow.
 const POSITION_MAX: u64 = 1 << 62;
 
@@ -73,12 +75,21 @@ pub(crate) enum Unloaded {
 
 /// The newest complete checkpoint. `None` if none can be loaded completely in many attempts or if it is implausible.
 pub(crate) fn load(memory: &Memory, at: usize) -> Option<Checkpoint> {
-    (0..ATTEMPTS_MAX).map(|_| try_load(memory, at)).find(|loaded| *loaded != Err(Unloaded::Torn))?.ok()
+    load_patiently(memory, at).ok()
 }
 
-/// The newest checkpoint, by one attempt.
+/// The same with the reason why there is none.
+pub(crate) fn load_patiently(memory: &Memory, at: usize) -> Result<Checkpoint, Unloaded> {
+    load_within(memory, at, ATTEMPTS_MAX)
+}
+
+/// The newest checkpoint, where the caller can try again later.
 pub(crate) fn try_load(memory: &Memory, at: usize) -> Result<Checkpoint, Unloaded> {
-    let found = attempt(memory, at).ok_or(Unloaded::Torn)?;
+    load_within(memory, at, ATTEMPTS)
+}
+
+fn load_within(memory: &Memory, at: usize, attempts: usize) -> Result<Checkpoint, Unloaded> {
+    let found = (0..attempts).find_map(|_| attempt(memory, at)).ok_or(Unloaded::Torn)?;
     let is_plausible = [found.sequence, found.position, found.bytes].iter().all(|value| *value < POSITION_MAX);
     is_plausible.then_some(found).ok_or(Unloaded::Implausible)
 }

@@ -130,10 +130,15 @@ impl Started {
     /// Returns whether other processes are connected to it, and stay.
     fn keeps_others(&self) -> bool {
         let deadline = Instant::now() + LEAVE_MAX;
-        while self.has_others() && Instant::now() < deadline {
+        loop {
+            if !self.has_others() {
+                return false;
+            }
+            if Instant::now() >= deadline {
+                return true;
+            }
             std::thread::sleep(10 * LOOK);
         }
-        self.has_others()
     }
 
     fn has_others(&self) -> bool {

@@ -34,7 +34,11 @@ const READY_MAX: Duration = Duration::from_secs(5);
 
 /// Between two attempts to get every queue. The kernel releases the queue of a closed AF_XDP socket later (RCU), and the control plane
 /// tries one that was held again after two seconds.
-const NEXT_ATTEMPT: Duration = Duration::from_millis(200);
+const NEXT_ATTEMPT: Duration = Duration::from_millis(2200);
+/// The most attempts.
+const ATTEMPTS_MAX: u32 = 3;
+/// The kernel's word for a queue that an AF_XDP socket still has, in a refusal.
+const HELD: &str = "EBUSY";
 
 /// If this variable is set, the control planes of both ends log to standard error, as `sidestep control` does. They
 /// report errors in any case.
@@ -165,15 +169,15 @@ pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<En
     // The ends say farewell to each other; what is under way then was measured, or is not wanted.
     let (name, linger) = ("sidestep bench".into(), Duration::ZERO);
     let options = EngineOptions { name, linger, queues, tcp, ..options };
-    let begin = Instant::now();
-    let engine = loop {
-        let engine = Engine::open(&options)?;
-        if !lacks_queues(&engine, &options.queues) || begin.elapsed() >= READY_MAX {
-            break engine;
+    let mut engine = Engine::open(&options)?;
+    for _ in 1..ATTEMPTS_MAX {
+        if !waits_for_queues(&engine, &options.queues) {
+            break;
         }
         drop(engine);
         std::thread::sleep(NEXT_ATTEMPT);
-    };
+        engine = Engine::open(&options)?;
+    }
     match engine.refusal() {
         None => Ok(engine),
         Some((_, text)) => {
@@ -182,11 +186,15 @@ pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<En
     }
 }
 
-/// Returns whether queues that the engine needs have another owner, perhaps the end before, which has just gone.
-fn lacks_queues(engine: &Engine, wanted: &Queues) -> bool {
+/// Returns whether the kernel still holds queues that the engine needs: perhaps for a socket that was just closed. What another stack has,
+/// or what is beyond a share, is not waited for.
+fn waits_for_queues(engine: &Engine, wanted: &Queues) -> bool {
     match engine.refusal() {
-        Some((reason, _)) => reason == Reason::NoFreeQueue,
-        None => *wanted == Queues::Every && !engine.has_every_queue(),
+        Some((reason, text)) => reason == Reason::NoFreeQueue && text.contains(HELD),
+        None => {
+            let lacks_some = *wanted == Queues::Every && !engine.has_every_queue();
+            lacks_some && engine.queues_missing().iter().all(|missing| missing.reason.contains(HELD))
+        }
     }
 }
 

@@ -176,7 +176,7 @@ impl<'a> Sender<'a> {
 
     /// Sends for `settle` and `duration`, and waits for the answers.
     fn run(&mut self, settle: Duration, duration: Duration) -> Result<(), Problem> {
-        let interval = self.clock.ticks(Duration::from_secs(1)) as f64 / self.load.rate;
+        let interval = 1e9 / self.clock.ns_per_tick() / self.load.rate;
         let room = (duration.as_secs_f64() * self.load.rate * 1.1) as usize;
         for samples in [&mut self.response, &mut self.service, &mut self.lateness] {
             samples.reserve(room.min(SAMPLES_MAX));

@@ -56,7 +56,8 @@ fn is_quiet(mut look: impl FnMut() -> Option<(Duration, Duration)>) -> Option<bo
     let (mut since, mut known) = look()?;
     loop {
         let (now, run) = look()?;
-        if run.saturating_sub(known) > IDLE_WORK {
+        // It falls where a daemon has ended.
+        if run.checked_sub(known).is_none_or(|worked| worked > IDLE_WORK) {
             (since, known) = (now, run);
         } else if now.saturating_sub(since) >= QUIET {
             return Some(true);

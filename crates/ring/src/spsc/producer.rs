@@ -1,7 +1,7 @@
 //! The writing side of the SPSC ring.
 
 use super::Batch;
-use crate::checkpoint::{self, Unloaded};
+use crate::checkpoint::{self, Checkpoint, Unloaded};
 use crate::fault::{ClaimError, Fault};
 use crate::layout::{DROPPED_AT, PUBLISHED_AT, READ_AT, READER_CLOSED_AT, WORD_BYTES, WRITER_SLEEPS_AT};
 use crate::ring::Ring;
@@ -31,7 +31,7 @@ pub struct Producer {
 impl Producer {
     /// Resumes where the last writer stopped: published messages stay, claimed ones are discarded and counted.
     pub(crate) fn resume(ring: &Arc<Ring>, side: Side) -> Result<Self, Fault> {
-        // The exact position is needed: the last writer may have used it (`load_exact_position`) and have written
+        // The exact position is needed: the last writer may have used it (`accept_exact`) and have written
         // further than the lazily published position allows.
         let exact = checkpoint::load(&ring.memory, READ_AT).map_or(0, |read| read.position);
         let published = ring.memory.word(PUBLISHED_AT).load(Acquire).max(exact);
@@ -223,28 +223,33 @@ impl Producer {
             return Ok(());
         }
         self.misses = self.misses.wrapping_add(1);
-        if self.misses.is_multiple_of(MISSES_PER_LOOK) && self.load_exact_position(needs)? {
-            return Ok(());
+        if self.misses.is_multiple_of(MISSES_PER_LOOK) {
+            let read = checkpoint::try_load(&self.writer.ring().memory, READ_AT);
+            self.accept_exact(read)?;
         }
-        Err(ClaimError::Full)
+        if needs <= self.limit { Ok(()) } else { Err(ClaimError::Full) }
     }
 
+    /// Returns whether cells are free by the reader's exact position. A reader that is faster than many loads has freed some meanwhile, and
+    /// published them.
     #[cfg(not(loom))]
     fn has_room(&mut self, cells: u64) -> Result<bool, ClaimError> {
-        self.load_exact_position(self.writer.needs(cells))
+        let read = checkpoint::load_patiently(&self.writer.ring().memory, READ_AT);
+        self.accept_exact(read)?;
+        let published = self.writer.ring().memory.word(PUBLISHED_AT).load(Acquire);
+        self.accept(published)?;
+        Ok(self.writer.needs(cells) <= self.limit)
     }
 
-    /// Loads the reader's exact position instead of the lazily published one.
-    fn load_exact_position(&mut self, needs: u64) -> Result<bool, ClaimError> {
-        // Partner: the Release in `Recorder::store`, which follows the reader's last load of the message.
-        let position = match checkpoint::try_load(&self.writer.ring().memory, READ_AT) {
-            Ok(read) => read.position,
-            // The reader reads on, faster than this load: the caller tries again.
-            Err(Unloaded::Torn) => return Ok(needs <= self.limit),
-            Err(Unloaded::Implausible) => u64::MAX,
-        };
-        self.accept(position)?;
-        Ok(needs <= self.limit)
+    /// Accepts the reader's exact position instead of the lazily published one. Partner: the Release in `Recorder::store`, which follows
+    /// the reader's last load of the message.
+    fn accept_exact(&mut self, read: Result<Checkpoint, Unloaded>) -> Result<(), ClaimError> {
+        match read {
+            Ok(read) => self.accept(read.position),
+            // The reader reads on, faster than the load: it is at work.
+            Err(Unloaded::Torn) => Ok(()),
+            Err(Unloaded::Implausible) => self.accept(u64::MAX),
+        }
     }
 
     /// Accepts a reader's position that is not ahead of the written one. One before the last position is only late.
