@@ -56,7 +56,8 @@ fn durations_out_of_range() {
     refuses(&rr(&["--duration", "0s"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "2h"]), 2, &["1 ms to 1 h"]);
     refuses(&rr(&["--duration", "soon"]), 2, &["--duration"]);
-    refuses(&rr(&["--duration", "5"]), 2, &["--duration", "it has no unit: write 5s"]);
+    refuses(&rr(&["--duration", "7200"]), 2, &["1 ms to 1 h"]);
+    refuses(&["bench", "ring", "--pace", "5"], 2, &["--pace", "it has no unit: write 5us"]);
     refuses(&rr(&["--service-time", "1s"]), 2, &["the limit is 10ms"]);
 }
 

@@ -19,7 +19,7 @@ use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Low-latency networking for trading on stock Linux: measure, tune, bypass.
+/// Low-latency networking for trading on stock Linux: measure, tune, bypass, trade.
 #[derive(Debug, Parser)]
 #[command(name = "sidestep", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Cli {
@@ -27,20 +27,9 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-const AFTER_HELP: &str = "Examples:
-  sidestep demo                                        everything in about a minute, then report.html
-  sidestep bench rr --transport tcp --size 64          every path, side by side
-  sidestep bench rr --ladder                           from untuned to polling, five set-ups
-  sidestep bench ring --pace hot,1us                   rings and pipes between two CPUs
-  sidestep bench serve --listen 192.0.2.2:7411         on one machine; then on the other:
-  sidestep bench rr --to 192.0.2.2 --json a.json
-  sidestep compare a.json b.json                       better, worse, or no measurable difference
-  sidestep compare a1.json,a2.json b1.json,b2.json     several runs per side, which resolve smaller differences
-  sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
-  sidestep run -- redis-server                         an unmodified program, past the kernel
-  sidestep tune check --cpus 2-3                       the settings of this host that cost latency
-
+const AFTER_HELP: &str = "\
 With SIDESTEP_VERBOSE=1 the control planes of a measurement report what they attach and detach.
+
 Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
 6 partly applied, 130 stopped by Ctrl-C or SIGTERM.";
 
@@ -119,14 +108,11 @@ pub(crate) struct Compare {
     pub(crate) json: Option<PathBuf>,
 }
 
-const COMPARE_HELP: &str = "Examples:
-  sidestep compare a.json b.json
-  sidestep compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json
-  sidestep compare --rounds 10 --run 'sidestep bench rr --duration 1s' './new/sidestep bench rr --duration 1s'
-
+const COMPARE_HELP: &str = "\
 Probabilities are corrected for the number of statistics in the table (Holm): of 20 tables of equal runs at most one calls any of
 them better or worse. Of one run a side the difference from run to run is not known, and a floor of 5 % in p50, 15 % in p99 and 50 % in
 p99.9 stands for it. \"would see\" is the change that four of five such comparisons would find.
+
 Exit codes: 4 something is worse, 5 nothing has enough data.";
 
 #[derive(Debug, Args)]

@@ -4,19 +4,20 @@
 mod args;
 mod args_fix;
 mod commands;
+mod examples;
 mod output;
 mod progress;
 mod signal;
 mod values;
 
 use args::Cli;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 use sidestep_sys::problem::{Kind, Problem, say};
 use std::process::ExitCode;
 
 /// Runs the command line of the process.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match definition().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are not errors; clap knows which stream they belong to.
@@ -37,7 +38,7 @@ pub fn main() -> ExitCode {
 
 /// The definition of every flag, from which completions and the manual are made.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    examples::added(Cli::command())
 }
 
 /// Exit codes (SPEC.md).

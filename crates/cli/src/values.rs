@@ -16,11 +16,20 @@ const PORT: u16 = 7411;
 /// The most rates of one sweep.
 const RATES_MAX: usize = 1000;
 
-/// A time with its unit.
+/// A time: with its unit, or a number of seconds.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.trim().parse::<f64>().ok().filter(|_| !text.contains(['e', 'E', '+', '-']));
+    match seconds.filter(|seconds| seconds.is_finite()) {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| format!("{text} s is out of range")),
+        None => with_unit(text),
+    }
+}
+
+/// A time with its unit.
+fn with_unit(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|error| match text.trim().parse::<f64>() {
-        Ok(number) if number.fract() == 0.0 => format!("it has no unit: write {number}s for seconds, or {number}ms"),
-        _ => error.to_string(),
+        Ok(number) if number.fract() == 0.0 => format!("it has no unit: write {number}us, {number}ms or {number}s"),
+        _ => format!("{error}: write 5s, 200ms or 10us"),
     })
 }
 
@@ -87,7 +96,8 @@ impl FromStr for LoadList {
         }
         let load = |one: &str| match one.trim() {
             "hot" => Ok(Load::ClosedLoop),
-            time => duration(time)
+            // A pace is in microseconds as a rule: a bare number would be taken for them.
+            time => with_unit(time)
                 .map(Load::Paced)
                 .map_err(|error| format!("{time:?} is neither `hot` nor a time like 1us: {error}")),
         };
@@ -228,15 +238,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_needs_its_unit_and_the_error_has_it() {
+    fn a_time_without_a_unit_is_in_seconds() {
         assert_eq!(duration("5s"), Ok(Duration::from_secs(5)));
         assert_eq!(duration("1m 30s"), Ok(Duration::from_secs(90)));
-        assert_eq!(duration("5"), Err("it has no unit: write 5s for seconds, or 5ms".into()));
-        assert!(duration("soon").is_err_and(|why| !why.contains("soons")));
-        assert!("5".parse::<LoadList>().is_err_and(|why| why.contains("5ms")));
-        for bad in ["", "nan", "1e400", "-5", "99999999999999999999"] {
+        assert_eq!(duration("5"), Ok(Duration::from_secs(5)));
+        assert_eq!(duration("0.25"), Ok(Duration::from_millis(250)));
+        assert!(duration("soon").is_err_and(|why| why.contains("200ms")));
+        for bad in ["", "nan", "inf", "1e400", "-5", "99999999999999999999"] {
             assert!(duration(bad).is_err(), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_pace_needs_its_unit_and_the_error_has_it() {
+        assert!("5".parse::<LoadList>().is_err_and(|why| why.contains("5us, 5ms or 5s")));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) enum Bench {
     /// Measure TCP connections in sequence: open, one message and its answer, close
     Connect(Connect),
     /// Measure messages between two CPUs: rings, a bounced cache line, pipes and sockets; or events of the kernel
-    #[command(after_help = RING_EXAMPLES)]
+    #[command(after_help = RING_NOTES)]
     Ring(BenchRing),
     /// Measure FIX acceptors: order to acknowledgement and fill, test request to heartbeat
     Fix(Box<BenchFix>),
@@ -51,15 +51,8 @@ pub(crate) enum Bench {
     },
 }
 
-/// Examples of `bench ring`.
-const RING_EXAMPLES: &str = "\
-Examples:
-  sidestep bench ring --pace hot,1us
-  sidestep bench ring --source timer
-  sidestep bench ring --source xdp --samples 100000 --html events.html
-  sidestep bench ring --source xdp --paths bpf-ring,recv-block --interval 1ms
-  sidestep bench ring --source module
-
+/// Remarks on `bench ring`.
+const RING_NOTES: &str = "\
 A source needs root. Its events are stamped in the kernel; measured is the time until
 a reader has them, one way: where CPUs may halt, and with CPUs kept awake under names
 that end in -awake.";
@@ -160,7 +153,7 @@ pub(crate) struct Rr {
     /// Transports; the paths uds, shm and floor have their own
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp")]
     pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all` [default: all; with --rate kernel-default,kernel-pinned,kernel-epoll,kernel-spin,
+    /// Paths, separated by commas, or `all`; they are listed below [default: all; with --rate kernel-default,kernel-pinned,kernel-epoll,kernel-spin,
     /// uring-spin,xdp]
     #[arg(long, value_name = "LIST")]
     pub(crate) paths: Option<PathList>,
@@ -207,7 +200,7 @@ pub(crate) struct Sizes {
     /// Transports
     #[arg(long, value_enum, value_delimiter = ',', default_value = "tcp,udp")]
     pub(crate) transport: Vec<StreamKind>,
-    /// Paths, separated by commas, or `all`
+    /// Paths, separated by commas, or `all`: those of `bench rr`
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
     /// Message sizes in bytes
@@ -231,7 +224,7 @@ pub(crate) struct Rates {
     /// Transports: to one receiver, or to a group
     #[arg(long, value_enum, value_delimiter = ',', default_value = "udp,multicast")]
     pub(crate) transport: Vec<CastKind>,
-    /// Paths of the receiver, separated by commas
+    /// Paths of the receiver, separated by commas: of those of `bench rr`
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
     /// Messages per second: a list (10k,50k,1M), or FROM:TO:STEP; all of them are measured [default: 10k to 1M in eleven steps, until a
@@ -261,7 +254,7 @@ pub(crate) struct Rates {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bulk {
-    /// Paths, separated by commas
+    /// Paths, separated by commas: of those of `bench rr`
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
     /// Bytes per write
@@ -282,7 +275,7 @@ pub(crate) struct Bulk {
 
 #[derive(Debug, Args)]
 pub(crate) struct Connect {
-    /// Paths, separated by commas
+    /// Paths, separated by commas: of those of `bench rr`
     #[arg(long, default_value = "kernel-pinned,kernel-spin", value_name = "LIST")]
     pub(crate) paths: PathList,
     /// Size of the message and of its answer, in bytes

@@ -26,14 +26,7 @@ pub(crate) struct RingStat {
     pub(crate) json: Option<PathBuf>,
 }
 
-const TAIL_AFTER_HELP: &str = "Examples:
-  sidestep ring tail /dev/shm/orders --from oldest
-  sidestep ring tail --flow 239.1.1.1:5000 --interface eth1                 a group; other programs receive it, too
-  sidestep ring tail --flow 239.1.1.1:5000 --interface eth1 --drop --raw    its payloads, out of the kernel's way
-  sidestep ring tail --flow 0.0.0.0:7000 --interface eth1                   a free port of this host
-  sidestep ring tail --flow tcp:192.0.2.1:443 --interface eth1              (as root) what comes to a listener
-  sidestep ring tail --flow tcp:192.0.2.1:443 --peer 192.0.2.9:51000 --interface eth1
-
+const TAIL_AFTER_HELP: &str = "\
 Packets have the time of reception in seconds since 1970, their sender, and their destination. Where no ring can carry the
 flow, groups and ports are read from a kernel socket, and standard error has the reason. `sidestep control` must run for rings.
 Packets of one receive queue are in their order; those of different queues are not in that of their times.";

@@ -5,6 +5,7 @@ use sidestep_unmodified::options::{OptionRow, TABLE};
 use std::ffi::OsString;
 
 const AFTER_HELP: &str = "Each option can be set by a profile and by an environment variable, too: docs/run-options.md.
+
 The exit code is the program's; 125: sidestep run failed, 126: the program cannot be started, 127: there is no such program.";
 
 #[derive(Debug, Args)]

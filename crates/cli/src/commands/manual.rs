@@ -33,18 +33,33 @@ fn write(folder: &Path, command: &Command) -> io::Result<()> {
     for one in command.get_subcommands().filter(|one| !one.is_hide_set()) {
         write(folder, one)?;
     }
-    let (page, mut text) = (Man::new(command.clone()), Vec::new());
-    page.render(&mut text)?;
-    std::fs::write(folder.join(page.get_filename()), verbatim(&String::from_utf8_lossy(&text)))
+    let (name, text) = page(command)?;
+    std::fs::write(folder.join(name), text)
 }
 
-/// Keeps the lines of the examples as they are: filled, commands run into each other.
-fn verbatim(page: &str) -> String {
+/// A page, and the name of its file.
+fn page(command: &Command) -> io::Result<(String, String)> {
+    let source = concat!("sidestep ", env!("CARGO_PKG_VERSION"));
+    let (page, mut text) = (Man::new(command.clone()).source(source).manual("sidestep"), Vec::new());
+    page.render(&mut text)?;
+    Ok((page.get_filename(), in_sections(&String::from_utf8_lossy(&text))))
+}
+
+/// Makes sections of what a help text ends with: examples and paths, whose lines are kept (filled, commands run into each other),
+/// and remarks.
+fn in_sections(page: &str) -> String {
     let Some((before, rest)) = page.split_once(".SH EXTRA\n") else { return page.to_owned() };
     let (help, after) = rest.find("\n.SH ").map_or((rest, ""), |end| rest.split_at(end + 1));
-    match help.strip_prefix("Examples:\n") {
-        Some(examples) => format!("{before}.SH EXAMPLES\n.nf\n{examples}.fi\n{after}"),
-        None => format!("{before}.SH NOTES\n{help}{after}"),
+    let sections: String = help.trim_end().split("\n\n").map(section).collect();
+    format!("{before}{sections}{after}")
+}
+
+fn section(part: &str) -> String {
+    let kept = |name: &str, lines: &str| format!(".SH {name}\n.nf\n{lines}\n.fi\n");
+    match (part.strip_prefix("Examples:\n"), part.strip_prefix("Paths:\n")) {
+        (Some(examples), _) => kept("EXAMPLES", examples),
+        (_, Some(paths)) => kept("PATHS", paths),
+        _ => format!(".SH NOTES\n{part}\n"),
     }
 }
 
@@ -53,14 +68,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_keep_their_lines() {
+    fn examples_keep_their_lines_and_remarks_do_not() {
         let page = |help: &str| format!(".SH OPTIONS\na\n.SH EXTRA\n{help}\n.SH VERSION\nv1\n");
-        let kept = ".SH OPTIONS\na\n.SH EXAMPLES\n.nf\n  sidestep demo\n.fi\n.SH VERSION\nv1\n";
-        assert_eq!(verbatim(&page("Examples:\n  sidestep demo")), kept);
-        assert!(verbatim(&page("Exit codes: 0")).contains(".SH NOTES\nExit codes: 0\n.SH VERSION"));
-        let mut main = Vec::new();
-        Man::new(definition()).render(&mut main).expect("memory takes it");
-        let main = verbatim(&String::from_utf8_lossy(&main));
-        assert!(main.contains(".SH EXAMPLES\n.nf\n") && !main.contains(".SH EXTRA"), "{main}");
+        let kept = ".SH OPTIONS\na\n.SH EXAMPLES\n.nf\n  sidestep demo\n.fi\n.SH NOTES\nIt is.\n.SH VERSION\nv1\n";
+        assert_eq!(in_sections(&page("Examples:\n  sidestep demo\n\nIt is.")), kept);
+        assert!(in_sections(&page("Exit codes: 0")).contains(".SH NOTES\nExit codes: 0\n.SH VERSION"));
+    }
+
+    #[test]
+    fn pages_are_titled_and_in_sections() {
+        let mut all = definition();
+        all.build();
+        let rr = all.find_subcommand("bench").and_then(|bench| bench.find_subcommand("rr")).expect("it is there");
+        let (name, text) = page(rr).expect("memory takes it");
+        assert_eq!(name, "sidestep-bench-rr.1");
+        let title = text.lines().find(|line| line.starts_with(".TH")).unwrap_or_default();
+        assert!(title.contains("sidestep-bench-rr") && title.contains("\"sidestep 0."), "{title}");
+        for heading in [".SH EXAMPLES\n.nf\n", ".SH PATHS\n.nf\n"] {
+            assert!(text.contains(heading), "{heading}: {text}");
+        }
+        assert!(!text.contains(".SH EXTRA"), "{text}");
     }
 }
