@@ -1,9 +1,10 @@
 //! Results of a run, and their output.
 //!
 //! [`schema`] is the result; [`json`], [`terminal`] and [`html`] are its three forms. The two for people are built
-//! from the same tables and the same sentences, so that they cannot say different things.
+//! from the same findings, tables and sentences, so that they cannot say different things.
 #![forbid(unsafe_code)]
 
+pub mod findings;
 pub mod histogram;
 pub mod html;
 pub mod json;

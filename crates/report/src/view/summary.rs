@@ -138,7 +138,7 @@ fn against(document: &Document, ratio: &Ratio) -> String {
 }
 
 /// One sentence for each row whose slices have modes.
-fn modes(document: &Document) -> Vec<String> {
+pub(crate) fn modes(document: &Document) -> Vec<String> {
     let sentence = |row: &Row| {
         let shares = number::parts(row.modes.iter().map(|mode| mode.share));
         let mode = |(mode, share): (&Mode, &String)| {
@@ -163,7 +163,7 @@ fn modes(document: &Document) -> Vec<String> {
 }
 
 /// One sentence per size: what streams fastest there, and next to it.
-fn streams(document: &Document) -> Vec<String> {
+pub(crate) fn streams(document: &Document) -> Vec<String> {
     let sentence = |group: &Group<'_>| {
         // A loop that does nothing is a floor, and no contestant.
         let rows: Vec<&Row> = group.rows.iter().copied().filter(|row| !row.path.ends_with("-nothing")).collect();
@@ -177,7 +177,7 @@ fn streams(document: &Document) -> Vec<String> {
 }
 
 /// One sentence per transport: each curve from the smallest message to the largest.
-fn sizes(document: &Document) -> Vec<String> {
+pub(crate) fn sizes(document: &Document) -> Vec<String> {
     let sentence = |group: &Group<'_>| {
         let curves: Vec<_> = by_curve(&group.rows).iter().filter_map(|curve| growth(&curve.rows)).collect();
         let heading = &group.heading;
@@ -257,7 +257,7 @@ fn careful(document: &Document) -> Vec<String> {
 }
 
 /// Warns where the typical path is not even within twice of itself.
-fn too_noisy(document: &Document) -> Option<String> {
+pub(crate) fn too_noisy(document: &Document) -> Option<String> {
     let noise = compare::typical_noise(document).filter(|noise| *noise > 1.0)?;
     Some(format!(
         "This run can compare nothing: in the middle, a path differs from itself by {}. Measure longer (--duration) or on a quieter machine.",
@@ -266,7 +266,7 @@ fn too_noisy(document: &Document) -> Option<String> {
 }
 
 /// Explains the advantage of spinning on a virtual machine.
-fn virtual_machine(document: &Document) -> Option<String> {
+pub(crate) fn virtual_machine(document: &Document) -> Option<String> {
     let hypervisor = document.host.virtualised.as_ref()?;
     let waiting = |path: &str| waiting(document, path);
     let apart = |of: &str, against: &str| waiting(of) == Waiting::Spins && waiting(against) == Waiting::Blocks;
@@ -287,7 +287,7 @@ fn virtual_machine(document: &Document) -> Option<String> {
 }
 
 /// One sentence for all rows that `are` so.
-fn rows_where(document: &Document, what: &str, are: impl Fn(&Row) -> bool) -> Option<String> {
+pub(crate) fn rows_where(document: &Document, what: &str, are: impl Fn(&Row) -> bool) -> Option<String> {
     const NAMED_MAX: usize = 4;
     let mut names: Vec<String> = Vec::new();
     for row in document.results.iter().filter(|row| are(row)) {

@@ -1,0 +1,257 @@
+//! The sections on throughput, message sizes, load and rates.
+
+use super::Section;
+use super::family::is_limit;
+use super::headline::against;
+use super::panels::median;
+use super::quantity::{brief, per_second, percent_above, share};
+use super::sections::section;
+use crate::knee::{Knee, knee};
+use crate::number;
+use crate::schema::{Document, Row};
+use crate::tables::streams::fastest as fastest_stream;
+use crate::view::{
+    self, Group, by_circumstance, by_curve, by_load_chart, by_load_curve, by_transport, label, rates as reached,
+    summary, sweep, words,
+};
+
+/// A sender is late where this share of the latency is its own lateness, at the median.
+const LATE_SHARE: f64 = 0.1;
+
+/// Most parts of a heading.
+const NAMED_MAX: usize = 3;
+
+pub(super) fn streams(document: &Document) -> Option<Section> {
+    let rows = view::streams(document);
+    let groups = by_circumstance(&rows);
+    let told: Vec<String> = groups.iter().filter_map(|group| most(document, group)).collect();
+    if rows.is_empty() {
+        return None;
+    }
+    let more = told.len().saturating_sub(NAMED_MAX);
+    let shown = told.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
+    let heading = match (told.is_empty(), more) {
+        (true, _) => "No rate is known".into(),
+        (_, 0) => format!("Most: {shown}"),
+        (_, more) => format!("Most: {shown}; {} below", words::counted(more, "other", "others")),
+    };
+    let mut section = section("streams", "Throughput", "How much fits through?", heading);
+    section.text = summary::streams(document);
+    Some(section)
+}
+
+/// What carries most in a group.
+fn most(document: &Document, group: &Group<'_>) -> Option<String> {
+    let contestants: Vec<&Row> = group.rows.iter().copied().filter(|row| !is_limit(&row.path)).collect();
+    let best = fastest_stream(&contestants)?;
+    let place = format!("{}{}", number::bytes(best.size), words::direction(&best.scenario));
+    let rate = per_second(best.rate_achieved?);
+    let all = against(document, best, "mean");
+    let rest = match all.iter().find(|one| one.is_claim()) {
+        Some(one) => format!(", {} than {}", one.versus.finding, one.versus.against),
+        None => all.first().map(|one| format!(", no difference to {} claimed", one.versus.against)).unwrap_or_default(),
+    };
+    Some(format!("{} with {rate} messages/s of {place}{rest}", label(best)))
+}
+
+pub(super) fn sizes(document: &Document) -> Option<Section> {
+    let rows = sweep(document, "sizes");
+    if rows.is_empty() {
+        return None;
+    }
+    let groups = by_transport(&rows);
+    let told: Vec<String> = groups.iter().filter_map(growth).take(NAMED_MAX).collect();
+    let (small, large) = (rows.iter().map(|row| row.size).min()?, rows.iter().map(|row| row.size).max()?);
+    let heading = match told.is_empty() {
+        true => "No median is known: too few samples".into(),
+        false => format!(
+            "From {} to {} the lowest median changes: {}",
+            number::count(small.into()),
+            number::bytes(large),
+            words::list(&told)
+        ),
+    };
+    let mut section = section("sizes", "Sizes", "Does the size of a message matter?", heading);
+    section.text = summary::sizes(document);
+    Some(section)
+}
+
+/// From the smallest to the largest message, of the path with the lowest median at the smallest.
+fn growth(group: &Group<'_>) -> Option<String> {
+    let curves = by_curve(&group.rows);
+    let ends = |curve: &Group<'_>| -> Option<(f64, f64, [Option<[f64; 2]>; 2], String)> {
+        let small = curve.rows.iter().min_by_key(|row| row.size)?;
+        let large = curve.rows.iter().max_by_key(|row| row.size)?;
+        let intervals = [small, large].map(|row| row.distribution.ci95.p50);
+        Some((median(small)?, median(large)?, intervals, label(small).to_owned()))
+    };
+    let all = curves.iter().filter_map(ends).filter(|(small, ..)| *small > 0.0);
+    let (small, large, intervals, name) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let apart = match intervals {
+        [Some([_, high]), Some([low, _])] if large >= small => low > high,
+        [Some([low, _]), Some([_, high])] => high < low,
+        _ => true,
+    };
+    let over = words::transport(&group.rows[0].transport);
+    let from_to = format!("{} to {}", brief(small), brief(large));
+    Some(match (apart, large / small) {
+        (false, _) => format!("over {over} by less than its intervals ({name}, {from_to})"),
+        (_, times) if times >= 1.0 => format!("over {over} by {} ({name}, {from_to})", percent_above(times)),
+        (_, times) => format!("over {over} down by {} ({name}, {from_to})", share(1.0 - times)),
+    })
+}
+
+pub(super) fn load(document: &Document) -> Option<Section> {
+    let rows = sweep(document, "open-loop");
+    if rows.is_empty() {
+        return None;
+    }
+    let told: Vec<String> = by_load_chart(&rows).iter().filter_map(carried).take(NAMED_MAX).collect();
+    let heading = if told.is_empty() { "No knee is known".into() } else { told.join("; ") };
+    let mut section = section("load", "Load", "How does the response time grow with load?", heading);
+    section.text = view::open_loop::sentences(document);
+    section.text.push(view::open_loop::rule());
+    Some(section)
+}
+
+/// The knees of one chart: which paths carried the highest rate asked for, and the others.
+fn carried(group: &Group<'_>) -> Option<String> {
+    let curves = by_load_curve(&group.rows);
+    let knees: Vec<(String, Knee)> =
+        curves.iter().filter_map(|curve| Some((label(curve.rows[0]).to_owned(), knee(&curve.rows)?))).collect();
+    if knees.is_empty() {
+        return None;
+    }
+    let all = knees.len();
+    let rate = |rate: f64| format!("{}/s", number::rate(rate));
+    let beyond: Vec<&(String, Knee)> = knees.iter().filter(|(_, knee)| matches!(knee, Knee::Beyond(_))).collect();
+    let highest =
+        beyond.iter().map(|(_, knee)| if let Knee::Beyond(rate) = knee { *rate } else { 0.0 }).fold(0.0, f64::max);
+    let others: Vec<String> = knees
+        .iter()
+        .filter_map(|(name, knee)| match knee {
+            Knee::At(held, _) => Some(format!("{name} carries {}", rate(*held))),
+            Knee::Below(first, _) => Some(format!("{name} less than {}", rate(*first))),
+            Knee::Beyond(_) => None,
+        })
+        .take(NAMED_MAX)
+        .collect();
+    let first = match beyond.as_slice() {
+        [] => String::new(),
+        [one] => format!("{} carries {}, the highest rate asked for", one.0, rate(highest)),
+        many if many.len() == all => format!("All {all} paths carry {}, the highest rate asked for", rate(highest)),
+        many => format!("{} of {all} paths carry {}, the highest rate asked for", many.len(), rate(highest)),
+    };
+    let parts: Vec<String> = [first].into_iter().filter(|part| !part.is_empty()).chain(others).collect();
+    Some(format!("{}: {}", group.heading, words::list(&parts)))
+}
+
+pub(super) fn rates(document: &Document) -> Option<Section> {
+    let rows = sweep(document, "rates");
+    if rows.is_empty() {
+        return None;
+    }
+    let late = if rows.iter().any(|row| is_late(row)) {
+        ", but the sender could not keep every rate, and latencies there are its own"
+    } else {
+        ""
+    };
+    let heading = match worst_loss(&rows) {
+        None => format!("No message was lost at any rate{late}"),
+        Some((row, lost)) => format!(
+            "Up to {} of the messages were lost: {} at {}/s{late}",
+            share(lost),
+            label(row),
+            row.rate_offered.map(number::rate).unwrap_or_default()
+        ),
+    };
+    let mut section = section("rates", "Rates", "How much gets through, and is it on time?", heading);
+    section.text = reached::sentences(document);
+    Some(section)
+}
+
+/// The row that lost the largest share, and that share; none where nothing was lost.
+pub(super) fn worst_loss<'a>(rows: &[&'a Row]) -> Option<(&'a Row, f64)> {
+    let lost = |row: &&'a Row| Some((*row, row.rate.as_ref().and_then(reached::loss)?));
+    rows.iter().filter_map(lost).filter(|(_, lost)| *lost > 0.0).max_by(|a, b| a.1.total_cmp(&b.1))
+}
+
+/// Returns whether the sender was so late that the latency is its own.
+pub fn is_late(row: &Row) -> bool {
+    let late = row.rate.as_ref().and_then(|rate| rate.send_lateness.p50);
+    matches!((late, median(row)), (Some(late), Some(p50)) if late > LATE_SHARE * p50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::of;
+    use super::*;
+    use crate::schema::{Distribution, RateDetail};
+
+    fn row(scenario: &str, path: &str, size: u32, p50: f64) -> Row {
+        let mut row =
+            Row { scenario: scenario.into(), transport: "udp".into(), path: path.into(), size, ..Row::default() };
+        row.distribution = Distribution { n: 1_000, p50: Some(p50), ..Distribution::default() };
+        row
+    }
+
+    fn heading(results: Vec<Row>) -> String {
+        of(&Document { results, ..Document::default() }).headline.replace('\u{a0}', " ")
+    }
+
+    #[test]
+    fn a_growth_inside_the_intervals_is_called_so() {
+        let mut rows = vec![row("sizes", "xdp", 16, 2_000.0), row("sizes", "xdp", 1472, 2_600.0)];
+        assert_eq!(
+            heading(rows.clone()),
+            "From 16 to 1472 B the lowest median changes: over UDP by 30 % (xdp, 2.0 µs to 2.6 µs)"
+        );
+        (rows[0].distribution.ci95.p50, rows[1].distribution.ci95.p50) = (Some([1.8e3, 2.4e3]), Some([2.3e3, 2.9e3]));
+        assert!(heading(rows.clone()).contains("by less than its intervals"));
+        rows[1].distribution.ci95.p50 = Some([2.5e3, 2.9e3]);
+        assert!(heading(rows).contains("by 30 %"));
+    }
+
+    #[test]
+    fn what_was_lost_and_a_late_sender_stand_in_the_heading() {
+        let rated = |received: u64, late: f64| {
+            let mut row = row("rates", "kernel-spin", 24, 9_000.0);
+            let send_lateness = Distribution { p50: Some(late), ..Distribution::default() };
+            row.rate_offered = Some(4e5);
+            row.rate = Some(RateDetail { sent: 1_000, received, send_lateness, ..RateDetail::default() });
+            row
+        };
+        assert_eq!(heading(vec![rated(1_000, 10.0)]), "No message was lost at any rate");
+        assert!(heading(vec![rated(1_000, 5_000.0)]).contains("the sender could not keep every rate"));
+        assert_eq!(heading(vec![rated(970, 10.0)]), "Up to 3 % of the messages were lost: kernel-spin at 400,000/s");
+    }
+
+    #[test]
+    fn knees_are_told_by_chart() {
+        let offered = |path: &str, offered: f64, achieved: f64| {
+            let mut row = row("open-loop", path, 64, 9_000.0);
+            (row.rate_offered, row.rate_achieved) = (Some(offered), Some(achieved));
+            row.rate = Some(RateDetail { received: 1_000, ..RateDetail::default() });
+            row
+        };
+        let both = |second: f64| {
+            vec![offered("a", 1e4, 1e4), offered("a", 2e4, 2e4), offered("b", 1e4, 1e4), offered("b", 2e4, second)]
+        };
+        assert_eq!(heading(both(2e4)), "UDP, 64 B: All 2 paths carry 20,000/s, the highest rate asked for");
+        assert_eq!(
+            heading(both(1e4)),
+            "UDP, 64 B: a carries 20,000/s, the highest rate asked for and b carries 10,000/s"
+        );
+    }
+
+    #[test]
+    fn the_fullest_stream_is_named() {
+        let stream = |path: &str, rate: f64| {
+            let mut row = row("bulk", path, 65_536, 1e9 / rate);
+            (row.measure, row.rate_achieved) = ("per_message".into(), Some(rate));
+            row
+        };
+        let told = heading(vec![stream("kernel-pinned", 60_451.0), stream("kernel-spin", 65_115.0)]);
+        assert_eq!(told, "Most: kernel-spin with 65 k messages/s of 65536 B, to the peer");
+    }
+}

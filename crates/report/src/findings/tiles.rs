@@ -1,0 +1,118 @@
+//! Key figures.
+
+use super::Tile;
+use super::family::{self, Family};
+use super::headline::{Against, against, capital, main_panel};
+use super::panels::{Panel, compared, median};
+use super::quantity::{brief, per_second};
+use crate::number::{self, NO_BREAK};
+use crate::schema::{Document, Row};
+use crate::tables::streams::fastest as fastest_stream;
+use crate::view::{by_circumstance, compare, label, streams, words};
+
+/// Most tiles.
+pub const TILES_MAX: usize = 4;
+
+/// The tiles: the best of the first panels or streams, and the noise floor.
+pub(super) fn tiles(document: &Document) -> Vec<Tile> {
+    if !document.steps.is_empty() {
+        return vec![steps(document)];
+    }
+    let compared = compared(document);
+    let main = main_panel(&compared, document);
+    let first =
+        main.and_then(|main| compared.iter().find(|one| one.panels.iter().any(|panel| std::ptr::eq(panel, main))));
+    let panels = first.map_or(&[][..], |one| &one.panels[..]);
+    let mut tiles: Vec<Tile> = panels.iter().filter_map(|panel| best(document, panel)).take(TILES_MAX - 1).collect();
+    let room = (TILES_MAX - 1).saturating_sub(tiles.len());
+    let rows = streams(document);
+    tiles.extend(
+        by_circumstance(&rows).iter().filter_map(|group| stream(document, &group.heading, &group.rows)).take(room),
+    );
+    tiles.extend(noise(document).filter(|_| !document.ratios.is_empty()));
+    tiles
+}
+
+fn steps(document: &Document) -> Tile {
+    let kept = document.steps.iter().filter(|step| step.decision == "kept").count();
+    let of = words::counted(document.steps.len(), "step", "steps");
+    Tile { name: "Helped here".into(), value: format!("{kept} of {of}"), detail: "all changes were reverted".into() }
+}
+
+fn best(document: &Document, panel: &Panel<'_>) -> Option<Tile> {
+    let best = panel.best()?;
+    let name = match (family::of(document, best), panel.over.as_str()) {
+        (Family::Past, _) => format!("{} past the kernel", words::transport(&best.transport)),
+        (_, "") => capital(&panel.title),
+        (_, "on one host") => format!("{}, on one host", words::transport(&best.transport)),
+        _ => panel.title.clone(),
+    };
+    let p99 = best.distribution.p99.map(|p99| format!(", p99 {}", brief(p99))).unwrap_or_default();
+    let claim = against(document, best, "p50").into_iter().find(Against::is_claim);
+    let claim = claim.map(|one| format!("; {} than {}", one.versus.text(), one.versus.against)).unwrap_or_default();
+    Some(Tile { name, value: brief(median(best)?), detail: format!("p50 of {}{p99}{claim}", label(best)) })
+}
+
+fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
+    let contestants: Vec<&Row> = rows.iter().copied().filter(|row| !family::is_limit(&row.path)).collect();
+    let best = fastest_stream(&contestants)?;
+    let rate = best.rate_achieved?;
+    let claim = against(document, best, "mean").into_iter().find(Against::is_claim);
+    let claim = claim.map(|one| format!("; {} than {}", one.versus.text(), one.versus.against)).unwrap_or_default();
+    let bytes = rate * f64::from(best.size);
+    let detail = format!("most messages, {}: {}B/s{claim}", label(best), per_second(bytes));
+    Some(Tile { name: heading.to_owned(), value: format!("{}/s", per_second(rate)), detail })
+}
+
+/// How far a path differs from itself.
+fn noise(document: &Document) -> Option<Tile> {
+    let name = "Noise floor".to_owned();
+    match compare::typical_noise(document) {
+        Some(noise) if noise <= 1.0 => Some(Tile {
+            name,
+            value: format!("±{NO_BREAK}{}", super::quantity::share(noise)),
+            detail: "how far a path differs from itself, in the middle; smaller differences mean nothing here".into(),
+        }),
+        Some(noise) => Some(Tile {
+            name,
+            value: number::difference(noise).trim_start_matches("a ").replace("factor of ", "factor "),
+            detail: "so far a path differs from itself, in the middle: this run can compare nothing".into(),
+        }),
+        None => Some(Tile {
+            name,
+            value: "not known".into(),
+            detail: "too few rounds to compare a path with itself; a longer run has it".into(),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+    use crate::schema::Step;
+
+    #[test]
+    fn the_noise_floor_stands_beside_the_best_of_each_panel() {
+        let tiles = tiles(&sample::document());
+        let names: Vec<_> = tiles.iter().map(|tile| tile.name.replace(NO_BREAK, " ")).collect();
+        assert_eq!(names, ["TCP, 64 B", "Shared memory, on one host", "Noise floor"]);
+        assert!(tiles[2].value.starts_with('±'), "{}", tiles[2].value);
+    }
+
+    #[test]
+    fn noise_that_is_not_known_is_said_to_be_so() {
+        let mut document = sample::document();
+        document.ratios.retain(|ratio| !compare::is_control(ratio));
+        assert_eq!(tiles(&document).last().unwrap().value, "not known");
+        document.ratios.clear();
+        assert!(tiles(&document).iter().all(|tile| tile.name != "Noise floor"));
+    }
+
+    #[test]
+    fn with_steps_no_path_is_a_figure() {
+        let step = |decision: &str| Step { decision: decision.into(), ..Step::default() };
+        let document = Document { steps: vec![step("kept"), step("dropped")], ..sample::document() };
+        assert_eq!(tiles(&document)[0].value, "1 of 2 steps");
+    }
+}
