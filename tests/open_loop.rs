@@ -71,7 +71,7 @@ fn random_arrivals_come_again_with_their_seed() {
 fn a_search_ends_and_the_table_has_its_rule() {
     let _turn = my_turn();
     let what = ["bench", "rr", "--place", "loopback", "--paths", "kernel-pinned", "--transport", "udp"];
-    let finished = run(&[&what[..], &["--rate", "auto", "--duration", "60ms"]].concat());
+    let finished = run(&[&what[..], &["--rate", "auto", "--duration", "60ms", "--verbose"]].concat());
     assert_eq!(finished.code, 0, "{}", finished.stderr);
     for part in ["Response time by load", "knee: from the lowest rate", "highest load carried (knee): kernel-pinned"] {
         assert!(finished.stdout.contains(part), "{part}: {}", finished.stdout);
@@ -95,7 +95,7 @@ fn paths_past_the_kernel_have_open_loops_in_a_lab() {
 fn a_closed_loop_says_that_it_is_one() {
     let _turn = my_turn();
     let what = ["bench", "rr", "--place", "loopback", "--paths", "kernel-pinned", "--duration", "60ms"];
-    let finished = run(&what);
+    let finished = run(&[&what[..], &["--verbose"]].concat());
     assert!(finished.stdout.contains("closed loop: a message is sent after the answer to the one before it"));
     let document = run(&[&what[..], &["--json", "-"]].concat()).json();
     assert_eq!(rows(&document)[0]["loop"], "closed");

@@ -22,7 +22,7 @@ impl Run {
     fn of(command: &str, place: &str, paths: &str, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (json, html) = (folder.path().join("result.json"), folder.path().join("report.html"));
-        let files = ["--json", json.to_str().expect("a name"), "--html", html.to_str().expect("a name")];
+        let files = ["--verbose", "--json", json.to_str().expect("a name"), "--html", html.to_str().expect("a name")];
         let duration: &[&str] = if more.contains(&"--duration") { &[] } else { &["--duration", "60ms"] };
         let measure = [&["bench", command, "--place", place, "--paths", paths], duration].concat();
         let child = sidestep(&[&measure, more, &files[..]].concat()).spawn().expect("the binary is built");

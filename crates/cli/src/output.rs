@@ -22,11 +22,12 @@ const TRIAL_BYTES: usize = 1 << 20;
 pub(crate) struct Outputs {
     json: Option<PathBuf>,
     html: Option<PathBuf>,
+    verbose: bool,
 }
 
 impl Outputs {
-    /// Checks that the files can be written, before time is spent on measuring.
-    pub(crate) fn prepare(json: Option<PathBuf>, html: Option<PathBuf>) -> Result<Self, Problem> {
+    /// Checks that the files can be written, before time is spent on measuring. `verbose` prints all tables.
+    pub(crate) fn prepare(json: Option<PathBuf>, html: Option<PathBuf>, verbose: bool) -> Result<Self, Problem> {
         for path in json.iter().chain(&html).filter(|path| !is_stdout(path)) {
             let tried = match Target::of(path) {
                 // Written next to it and renamed later, so the folder must allow a new file.
@@ -40,13 +41,13 @@ impl Outputs {
             };
             tried.map_err(|error| unwritable(path, error))?;
         }
-        Ok(Self { json, html })
+        Ok(Self { json, html, verbose })
     }
 
     /// Writes the document everywhere it was asked for; the table goes to standard output unless the JSON does.
     pub(crate) fn write(&self, document: &Document) -> Result<(), Problem> {
         if !self.json.iter().chain(&self.html).any(|path| is_stdout(path)) {
-            print(&terminal::render(document, style()))?;
+            print(&terminal::render(document, Style { verbose: self.verbose, ..style() }))?;
         }
         if let Some(path) = &self.json {
             write(path, &json::to_string(document))?;
@@ -63,7 +64,7 @@ pub(crate) fn style() -> Style {
     let is_terminal = io::stdout().is_terminal();
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let columns = std::env::var("COLUMNS").ok();
-    Style { colour: is_terminal && !no_colour, width: width(columns.as_deref(), io::stdout()) }
+    Style { colour: is_terminal && !no_colour, width: width(columns.as_deref(), io::stdout()), verbose: false }
 }
 
 /// Returns the width of the terminal that standard output is; none where it is none.
@@ -228,7 +229,7 @@ mod tests {
             std::os::unix::fs::symlink(target, at(link)).expect("a link");
         }
         for text in ["new", "replaced"] {
-            Outputs::prepare(Some(at("one")), None).expect("it can be written");
+            Outputs::prepare(Some(at("one")), None, false).expect("it can be written");
             write(&at("one"), text).expect("it can be written");
             assert_eq!(fs::read_to_string(at("kept/file")).expect("it was written"), text);
         }
@@ -243,7 +244,7 @@ mod tests {
         let folder = Folder::new("devices");
         let pipe = folder.0.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
-        Outputs::prepare(Some(pipe.clone()), None).expect("it can be written");
+        Outputs::prepare(Some(pipe.clone()), None, false).expect("it can be written");
         assert!(write(&pipe, "x").expect_err("nothing reads it").to_string().contains("start its reader"));
         let mut reader = std::process::Command::new("cat");
         let reader = reader.arg(&pipe).stdout(std::process::Stdio::piped()).spawn().expect("it runs");
@@ -264,7 +265,7 @@ mod tests {
         assert!(next(28).contains("df /srv/a"), "ENOSPC: {}", next(28));
         assert_eq!(next(2), "make its folder: mkdir -p /srv/a");
         assert!(next(13).contains("you may write to") && next(20).contains("is a file"));
-        let full = Outputs::prepare(Some("/dev/full/a".into()), None).expect_err("no folder");
+        let full = Outputs::prepare(Some("/dev/full/a".into()), None, false).expect_err("no folder");
         assert!(full.to_string().contains("is a file"), "{full}");
     }
 }

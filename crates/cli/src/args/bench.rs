@@ -126,6 +126,9 @@ pub(crate) struct Output {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
+    /// Print all tables, not only what was found
+    #[arg(short, long, help_heading = "Output")]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

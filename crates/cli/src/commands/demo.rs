@@ -22,7 +22,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
     std::fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, error))?;
-    let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()))?;
+    let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()), args.verbose)?;
     say("measuring for about a minute; after Ctrl-C the results so far are written");
     let result = measure_within(Some(TIME), &args.place, &scenarios()?, &outputs);
     if html.exists() {

@@ -12,6 +12,8 @@ use crate::view::{by_circumstance, compare, label, streams, words};
 
 /// Most tiles.
 pub const TILES_MAX: usize = 4;
+/// The name of the tile that says how far a path differs from itself.
+pub const NOISE: &str = "Noise floor";
 
 /// The tiles: the best of the first panels or streams, and the noise floor.
 pub(super) fn tiles(document: &Document) -> Vec<Tile> {
@@ -66,7 +68,7 @@ fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
 
 /// How far a path differs from itself.
 fn noise(document: &Document) -> Option<Tile> {
-    let name = "Noise floor".to_owned();
+    let name = NOISE.to_owned();
     match compare::typical_noise(document) {
         Some(noise) if noise <= 1.0 => Some(Tile {
             name,

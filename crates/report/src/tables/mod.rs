@@ -1,5 +1,6 @@
 //! Tables, independent of text or HTML: one definition of each column for both.
 
+pub(crate) mod brief;
 pub(crate) mod causes;
 mod cpu;
 pub(crate) mod cycles;

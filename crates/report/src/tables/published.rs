@@ -58,7 +58,7 @@ mod tests {
             remarks: vec!["Its own figures.".into()],
         };
         let document = Document { published: vec![published], ..Document::default() };
-        let text = terminal::render(&document, Style::default());
+        let text = terminal::render(&document, Style { verbose: true, ..Style::default() });
         for part in ["Published by others: somebody/<something>", "100.0x", "p50 cycles", "Its own figures."] {
             assert!(text.contains(part), "{part}\n{text}");
         }

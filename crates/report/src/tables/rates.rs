@@ -112,7 +112,10 @@ mod tests {
         };
         let said = "the sender could not keep the rate";
         let text = |sent| {
-            render(&Document { results: vec![row(sent)], ..Document::default() }, Style { colour: false, width: 70 })
+            render(
+                &Document { results: vec![row(sent)], ..Document::default() },
+                Style { colour: false, width: 70, verbose: true },
+            )
         };
         assert!(text(840).contains("840 !") && text(840).contains(said), "{}", text(840));
         assert!(text(9_990).contains("9990") && !text(9_990).contains(said));

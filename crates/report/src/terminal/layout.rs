@@ -57,6 +57,10 @@ impl Page {
         self.wrapped(text, "  ", "");
     }
 
+    pub(super) fn dim(&mut self, text: &str) {
+        self.wrapped(text, "  ", DIM);
+    }
+
     pub(super) fn item(&mut self, text: &str) {
         self.wrapped(text, "- ", "");
     }
@@ -283,7 +287,7 @@ mod tests {
         let notes = vec!["p99 needs 10000 samples (had 9)".into(), "closed loop".into()];
         let table = Table { columns, lines: vec![Line::plain(cells)], notes };
         let text = |width| {
-            let mut page = Page::new(Style { colour: false, width });
+            let mut page = Page::new(Style { colour: false, width, verbose: true });
             page.table(&table);
             page.table(&table);
             page.finish()

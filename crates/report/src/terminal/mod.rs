@@ -1,5 +1,6 @@
 //! The result as text for a terminal.
 
+mod brief;
 mod layout;
 
 pub use layout::clean;
@@ -8,7 +9,7 @@ use crate::schema::{Document, Host};
 use crate::tables::{
     causes, cycles, latency, open_loop, published, rates, ratios, sizes, stages, steps, streams, unavailable,
 };
-use crate::view::{self, facts, summary};
+use crate::view::{self, facts};
 use layout::Page;
 
 /// The style of the text.
@@ -18,11 +19,13 @@ pub struct Style {
     pub colour: bool,
     /// Characters in a line.
     pub width: usize,
+    /// Set if all tables follow what was found.
+    pub verbose: bool,
 }
 
 impl Default for Style {
     fn default() -> Self {
-        Self { colour: false, width: 100 }
+        Self { colour: false, width: 100, verbose: false }
     }
 }
 
@@ -32,15 +35,25 @@ pub fn render(document: &Document, style: Style) -> String {
     if document.interrupted {
         page.warning("PARTIAL: the run was interrupted; the rows hold the measurements until then.");
     }
-    measured(document, &mut page);
-    tail(document, &mut page);
-    compared(document, &mut page);
-    others(document, &mut page);
-    tried(document, &mut page);
-    missing(document, &mut page);
-    machines(document, &mut page);
-    words(document, &mut page);
+    if style.verbose {
+        brief::whole(document, &mut page);
+        tables(document, &mut page);
+        words(document, &mut page);
+    } else {
+        brief::found(document, &mut page);
+        brief::rest(document, &mut page);
+    }
     page.finish()
+}
+
+fn tables(document: &Document, page: &mut Page) {
+    measured(document, page);
+    tail(document, page);
+    compared(document, page);
+    others(document, page);
+    tried(document, page);
+    missing(document, page);
+    machines(document, page);
 }
 
 fn measured(document: &Document, page: &mut Page) {
@@ -133,11 +146,6 @@ fn host(host: &Host, page: &mut Page) {
 }
 
 fn words(document: &Document, page: &mut Page) {
-    let summary = summary::summary(document);
-    page.title("Summary");
-    page.line(&summary.measured);
-    summary.found.iter().for_each(|sentence| page.item(sentence));
-    summary.careful.iter().for_each(|sentence| page.careful(sentence));
     let notes: Vec<_> = document.notes.iter().cloned().chain(facts::row_notes(document)).collect();
     if !notes.is_empty() {
         page.title("Notes");
@@ -155,7 +163,7 @@ mod tests {
     use crate::sample;
 
     fn plain(document: &Document, width: usize) -> String {
-        render(document, Style { colour: false, width })
+        render(document, Style { colour: false, width, verbose: true })
     }
 
     #[test]
@@ -164,8 +172,8 @@ mod tests {
         for part in [
             "kernel-spin",
             "p99.99 needs 1000000 samples (had 100000 to 400000)",
-            "times below kernel-pinned",
-            "Noise floor, request and response: ",
+            "faster than kernel-pinned",
+            "Noise floor: ",
             "half-RTT",
             "loss %",
             "n/a",
@@ -200,7 +208,7 @@ mod tests {
     #[test]
     fn colour_only_where_it_is_asked_for() {
         let document = sample::document();
-        let coloured = render(&document, Style { colour: true, width: 100 });
+        let coloured = render(&document, Style { colour: true, width: 100, verbose: true });
         assert!(coloured.contains("\u{1b}[1m"));
         let mut stripped = String::new();
         for (i, part) in coloured.split('\u{1b}').enumerate() {
@@ -218,8 +226,19 @@ mod tests {
     #[test]
     fn any_document_has_a_text() {
         for document in sample::odd_documents() {
-            assert!(plain(&document, 80).contains("Summary"));
+            let brief = render(&document, Style { width: 80, ..Style::default() });
+            assert!(!plain(&document, 80).is_empty() && !brief.is_empty());
         }
+    }
+
+    #[test]
+    fn a_summary_is_short_and_names_what_it_leaves_out() {
+        let text = render(&sample::document(), Style { width: 120, ..Style::default() });
+        assert!(text.lines().count() <= 20, "{text}");
+        for part in ["faster than kernel-pinned", "Noise floor", "! ", "--verbose shows"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(!text.contains("p99.99"), "{text}");
     }
 
     #[test]
