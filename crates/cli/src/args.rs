@@ -80,9 +80,8 @@ pub(crate) struct Demo {
     /// Folder for report.html and result.json
     #[arg(long, default_value = ".", value_name = "FOLDER")]
     pub(crate) out: PathBuf,
-    /// Print all tables, not only what was found
-    #[arg(short, long)]
-    pub(crate) verbose: bool,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) place: Place,
 }

@@ -1,10 +1,11 @@
 //! Outputs of results: standard output and files. A file is checked before the run and replaced whole after it; what is no regular
 //! file (a device, a pipe) is written to, and stays.
 
+use crate::args::{Output, Shown};
 use rustix::termios::tcgetwinsize;
 use sidestep_report::schema::Document;
 use sidestep_report::terminal::Style;
-use sidestep_report::{html, json, terminal};
+use sidestep_report::{cmdline, html, json, terminal};
 use sidestep_sys::{Problem, file};
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -22,12 +23,12 @@ const TRIAL_BYTES: usize = 1 << 20;
 pub(crate) struct Outputs {
     json: Option<PathBuf>,
     html: Option<PathBuf>,
-    verbose: bool,
+    shown: Shown,
 }
 
 impl Outputs {
-    /// Checks that the files can be written, before time is spent on measuring. `verbose` prints all tables.
-    pub(crate) fn prepare(json: Option<PathBuf>, html: Option<PathBuf>, verbose: bool) -> Result<Self, Problem> {
+    /// Checks that the files can be written, before time is spent on measuring.
+    pub(crate) fn prepare(Output { json, html, shown }: Output) -> Result<Self, Problem> {
         for path in json.iter().chain(&html).filter(|path| !is_stdout(path)) {
             let tried = match Target::of(path) {
                 // Written next to it and renamed later, so the folder must allow a new file.
@@ -41,13 +42,16 @@ impl Outputs {
             };
             tried.map_err(|error| unwritable(path, error))?;
         }
-        Ok(Self { json, html, verbose })
+        Ok(Self { json, html, shown })
     }
 
     /// Writes the document everywhere it was asked for; the table goes to standard output unless the JSON does.
-    pub(crate) fn write(&self, document: &Document) -> Result<(), Problem> {
+    pub(crate) fn write(&self, document: &mut Document) -> Result<(), Problem> {
+        if !self.shown.full_cmdline {
+            cmdline::redact(document);
+        }
         if !self.json.iter().chain(&self.html).any(|path| is_stdout(path)) {
-            print(&terminal::render(document, Style { verbose: self.verbose, ..style() }))?;
+            print(&terminal::render(document, Style { verbose: self.shown.verbose, ..style() }))?;
         }
         if let Some(path) = &self.json {
             write(path, &json::to_string(document))?;
@@ -220,6 +224,10 @@ mod tests {
         }
     }
 
+    fn to(json: PathBuf) -> Output {
+        Output { json: Some(json), ..Output::default() }
+    }
+
     #[test]
     fn links_stay_and_what_they_name_is_replaced() {
         let folder = Folder::new("links");
@@ -229,7 +237,7 @@ mod tests {
             std::os::unix::fs::symlink(target, at(link)).expect("a link");
         }
         for text in ["new", "replaced"] {
-            Outputs::prepare(Some(at("one")), None, false).expect("it can be written");
+            Outputs::prepare(to(at("one"))).expect("it can be written");
             write(&at("one"), text).expect("it can be written");
             assert_eq!(fs::read_to_string(at("kept/file")).expect("it was written"), text);
         }
@@ -244,7 +252,7 @@ mod tests {
         let folder = Folder::new("devices");
         let pipe = folder.0.join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
-        Outputs::prepare(Some(pipe.clone()), None, false).expect("it can be written");
+        Outputs::prepare(to(pipe.clone())).expect("it can be written");
         assert!(write(&pipe, "x").expect_err("nothing reads it").to_string().contains("start its reader"));
         let mut reader = std::process::Command::new("cat");
         let reader = reader.arg(&pipe).stdout(std::process::Stdio::piped()).spawn().expect("it runs");
@@ -265,7 +273,7 @@ mod tests {
         assert!(next(28).contains("df /srv/a"), "ENOSPC: {}", next(28));
         assert_eq!(next(2), "make its folder: mkdir -p /srv/a");
         assert!(next(13).contains("you may write to") && next(20).contains("is a file"));
-        let full = Outputs::prepare(Some("/dev/full/a".into()), None, false).expect_err("no folder");
+        let full = Outputs::prepare(to("/dev/full/a".into())).expect_err("no folder");
         assert!(full.to_string().contains("is a file"), "{full}");
     }
 }

@@ -4,6 +4,7 @@
 //! from the same findings, tables and sentences, so that they cannot say different things.
 #![forbid(unsafe_code)]
 
+pub mod cmdline;
 pub mod findings;
 pub mod histogram;
 pub mod html;

@@ -151,8 +151,11 @@ pub struct Host {
     pub loop_cost_ns: f64,
     /// CPU frequency governor of the measuring CPU, if the kernel has one.
     pub governor: Option<String>,
-    /// The kernel's command line.
+    /// The kernel's command line: the words that bear on latency (`cmdline::shown`), or all of it (`--full-cmdline`).
     pub cmdline: String,
+    /// Words of it that are left out.
+    #[serde(default)]
+    pub cmdline_left_out: u32,
     /// CPUs the scheduler leaves alone (`/sys/devices/system/cpu/isolated`).
     #[serde(default)]
     pub isolated: String,

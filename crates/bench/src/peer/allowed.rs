@@ -1,6 +1,7 @@
 //! Rights of a measuring end, beyond having its messages answered. Another program of the same run may ask for
 //! everything; a client over the network, for what the flags of `bench serve` allow.
 
+use sidestep_report::cmdline::redact_host;
 use sidestep_report::schema::Host;
 use sidestep_sys::Problem;
 use std::net::Ipv4Addr;
@@ -25,8 +26,9 @@ impl Allowed {
     pub const EVERYTHING: Self = Self { cpu: true, stream_bytes: u64::MAX, facts: true, any_group: true, fix: true };
 
     /// Returns the facts about the host that may be sent.
-    pub(super) fn told(&self, host: Host) -> Host {
+    pub(super) fn told(&self, mut host: Host) -> Host {
         if self.facts {
+            redact_host(&mut host);
             return host;
         }
         let version = host.kernel.split(|c: char| c != '.' && !c.is_ascii_digit()).next().unwrap_or_default();
@@ -105,7 +107,8 @@ mod tests {
         let told = NOTHING.told(host.clone());
         assert_eq!((told.kernel.as_str(), told.cpus), ("6.18", 2));
         assert!(!format!("{told:?}").contains("secret") && !format!("{told:?}").contains("sda"));
-        assert_eq!(Allowed::EVERYTHING.told(host.clone()), host);
+        let all = Allowed::EVERYTHING.told(host);
+        assert_eq!((all.hostname.as_str(), all.cmdline.as_str(), all.cmdline_left_out), ("secret", "", 2));
     }
 
     #[test]

@@ -118,7 +118,7 @@ pub(crate) enum ClockKind {
 }
 
 /// The outputs of a result.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct Output {
     /// Write the result as JSON; `-` for standard output, instead of the table
     #[arg(long, value_name = "FILE", help_heading = "Output")]
@@ -126,9 +126,19 @@ pub(crate) struct Output {
     /// Write the report as one HTML file
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+}
+
+/// How much of a result is shown.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct Shown {
     /// Print all tables, not only what was found
     #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
+    /// Put the whole command line of this host's kernel into the result, not only the words that bear on latency
+    #[arg(long, help_heading = "Output")]
+    pub(crate) full_cmdline: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -361,7 +371,7 @@ pub(crate) struct Serve {
     /// devices for seconds
     #[arg(long, requires = "interface")]
     pub(crate) start_control: bool,
-    /// Send this host's name, kernel and kernel command line to measuring ends
+    /// Send this host's name, kernel, and the words of its command line that bear on latency to measuring ends
     #[arg(long)]
     pub(crate) facts: bool,
     /// Start our FIX acceptors for measuring ends (bench fix --to), with their stores in a temporary folder

@@ -51,7 +51,7 @@ fn rr(args: Rr) -> Result<u8, Problem> {
         true => Stamping::SwitchHardware,
         false => Stamping::AsItIs,
     });
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let transports = streams(&args.transport);
     let scenarios = if args.ladder {
         let [size] = args.size[..] else {
@@ -83,7 +83,7 @@ fn rr(args: Rr) -> Result<u8, Problem> {
 }
 
 fn sizes(args: Sizes) -> Result<u8, Problem> {
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let transports = streams(&args.transport);
     let trips = RoundTrips::of(transports, args.paths.0, args.sizes, args.duration);
     let trips = RoundTrips { half: true, causes: args.causes, ..trips };
@@ -91,13 +91,13 @@ fn sizes(args: Sizes) -> Result<u8, Problem> {
 }
 
 fn bulk(args: Bulk) -> Result<u8, Problem> {
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let streams = RoundTrips::of(vec![Transport::Tcp], args.paths.0, args.size, args.duration);
     measure(&args.place, &[Scenario::Bulk { streams, congestion: args.congestion }], &outputs)
 }
 
 fn connect(args: Connect) -> Result<u8, Problem> {
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let calls = RoundTrips::of(vec![Transport::Tcp], args.paths.0, args.size, args.duration);
     measure(&args.place, &[Scenario::Connections(calls)], &outputs)
 }
@@ -110,7 +110,7 @@ fn rates(args: Rates) -> Result<u8, Problem> {
         return Err(Problem::usage(format!("cannot send to group {}", args.group), "it is not in 224.0.0.0/4")
             .next("give --group an address like 239.192.74.11"));
     }
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let until_behind = args.rates.is_none();
     let rates = args.rates.map_or_else(|| USUAL_RATES.into(), |RateList(rates)| rates);
     let sweep = scenario::Rates {

@@ -11,7 +11,7 @@ use sidestep_bench::run::this_program;
 use sidestep_sys::{Problem, cpu};
 
 pub(super) fn run(args: BenchFix) -> Result<u8, Problem> {
-    let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone(), args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output.clone())?;
     let setting = Setting {
         clock: clock(args.clock),
         client_cpu: args.cpus.map(|cpus| cpus.client),

@@ -31,7 +31,7 @@ pub(super) fn run(args: BenchRing) -> Result<u8, Problem> {
         return Err(Problem::usage("nothing to measure", "--pace is none and --no-throughput is given")
             .next("leave one of the two out"));
     }
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     let request = Request {
         sizes: args.sizes,
         loads,
@@ -59,7 +59,7 @@ fn of_events(args: BenchRing) -> Result<u8, Problem> {
     let of_samples = |samples: u32| args.interval.saturating_mul(samples).saturating_mul(21) / 20;
     let duration = args.samples.map(of_samples).or(args.duration).unwrap_or_else(|| of_samples(SAMPLES));
     let request = events::Request { origin, paths: args.paths, interval: args.interval, duration };
-    let outputs = Outputs::prepare(args.output.json, args.output.html, args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output)?;
     write_outcome(events::run(&setting(args.clock, args.cpus)?, &request, &mut Bar::new())?, &outputs)
 }
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &args::Compare) -> Result<u8, Problem> {
     check_output(args)?;
-    Outputs::prepare(args.json.clone(), None, false)?;
+    Outputs::prepare(args::Output { json: args.json.clone(), ..args::Output::default() })?;
     let (comparison, problem) = match (&args.run, &args.before, &args.after) {
         (Some(commands), ..) => alternated(args, commands)?,
         (None, Some(before), Some(after)) => (of_files(&read(before)?, &read(after)?), None),

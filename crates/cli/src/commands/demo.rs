@@ -1,7 +1,7 @@
 //! `sidestep demo`: everything that can be measured here, in about a minute.
 
 use super::measured::measure_within;
-use crate::args::Demo;
+use crate::args::{Demo, Output};
 use crate::exit;
 use crate::output::{Outputs, unwritable};
 use sidestep_bench::path::{PATHS, Path};
@@ -22,7 +22,7 @@ const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
     std::fs::create_dir_all(&args.out).map_err(|error| unwritable(&args.out, error))?;
-    let outputs = Outputs::prepare(Some(json.clone()), Some(html.clone()), args.verbose)?;
+    let outputs = Outputs::prepare(Output { json: Some(json.clone()), html: Some(html.clone()), shown: args.shown })?;
     say("measuring for about a minute; after Ctrl-C the results so far are written");
     let result = measure_within(Some(TIME), &args.place, &scenarios()?, &outputs);
     if html.exists() {

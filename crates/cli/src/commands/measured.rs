@@ -32,8 +32,8 @@ pub(super) fn measure_within(
 }
 
 /// Writes the document of a run; then returns the problem that ended it early, if there was one.
-pub(super) fn write_outcome(outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
-    outputs.write(&outcome.document)?;
+pub(super) fn write_outcome(mut outcome: Outcome, outputs: &Outputs) -> Result<u8, Problem> {
+    outputs.write(&mut outcome.document)?;
     match outcome.problem {
         Some(problem) => Err(signal::named(problem)),
         None if outcome.document.results.is_empty() => {

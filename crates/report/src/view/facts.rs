@@ -17,7 +17,7 @@ pub(crate) fn host(host: &Host) -> Vec<Fact> {
         ("governor", host.governor.clone().unwrap_or_else(|| "none".into())),
         ("isolated CPUs", if host.isolated.is_empty() { "none".into() } else { host.isolated.clone() }),
         ("clock source of the kernel", host.clocksource.clone()),
-        ("kernel command line", host.cmdline.clone()),
+        ("kernel command line", cmdline(host)),
     ];
     if measures(host) {
         facts.push(("clock of the measurement", clock(host)));
@@ -54,6 +54,18 @@ pub(crate) fn clock_line(host: &Host) -> String {
         number::up(host.timer_cost_ns, 1),
         number::up(host.loop_cost_ns, 1)
     )
+}
+
+/// The words of the kernel's command line, and how many are not told.
+fn cmdline(host: &Host) -> String {
+    let others = match host.cmdline_left_out {
+        0 => String::new(),
+        n => {
+            format!("{} left out; --full-cmdline puts them in", words::counted(n as usize, "other word", "other words"))
+        }
+    };
+    let parts: Vec<_> = [host.cmdline.clone(), others].into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("; ")
 }
 
 fn clock(host: &Host) -> String {

@@ -21,7 +21,7 @@ pub(super) fn run(args: &Verify) -> Result<u8, Problem> {
     if args.subject.root.is_some() {
         return Err(Problem::usage("cannot measure a copy of a host", "--root is read-only").next("leave --root out"));
     }
-    let outputs = Outputs::prepare(args.output.json.clone(), args.output.html.clone(), args.output.verbose)?;
+    let outputs = Outputs::prepare(args.output.clone())?;
     let setting = measured::setting(&place(args))?;
     let plan = super::plan::make(&Live::new(), &args.subject, &args.choice)?;
     let consent = if args.change_host { Consent::Given } else { Consent::Withheld };
