@@ -3,8 +3,8 @@
 use super::Tile;
 use super::family::{self, Family};
 use super::headline::{Against, against, capital, main_panel};
-use super::panels::{Panel, compared, median};
-use super::quantity::{brief, per_second};
+use super::panels::{Panel, compared, ladders, median};
+use super::quantity::{self, brief, per_second};
 use crate::number::{self, NO_BREAK};
 use crate::schema::{Document, Row};
 use crate::tables::streams::fastest as fastest_stream;
@@ -26,9 +26,12 @@ pub(super) fn tiles(document: &Document) -> Vec<Tile> {
     let mut tiles: Vec<Tile> = panels.iter().filter_map(|panel| best(document, panel)).take(TILES_MAX - 1).collect();
     let room = (TILES_MAX - 1).saturating_sub(tiles.len());
     let rows = streams(document);
-    tiles.extend(
-        by_circumstance(&rows).iter().filter_map(|group| stream(document, &group.heading, &group.rows)).take(room),
-    );
+    tiles.extend(by_circumstance(&rows).iter().filter_map(|group| stream(document, &group.rows)).take(room));
+    if panels.is_empty() {
+        let ladders = ladders(document);
+        let rungs = ladders.first().map_or(&[][..], |ladder| &ladder.rows[..]);
+        tiles.extend(rungs.iter().filter_map(|row| rung(row)).take(TILES_MAX - 1 - tiles.len()));
+    }
     tiles.extend(noise(document).filter(|_| !document.ratios.is_empty()));
     tiles
 }
@@ -53,7 +56,7 @@ fn best(document: &Document, panel: &Panel<'_>) -> Option<Tile> {
     Some(Tile { name, value: brief(median(best)?), detail: format!("p50 of {}{p99}{claim}", label(best)) })
 }
 
-fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
+fn stream(document: &Document, rows: &[&Row]) -> Option<Tile> {
     let contestants: Vec<&Row> = rows.iter().copied().filter(|row| !family::is_limit(&row.path)).collect();
     let best = fastest_stream(&contestants)?;
     let rate = best.rate_achieved?;
@@ -61,7 +64,19 @@ fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
     let claim = claim.map(|one| format!("; {} than {}", one.versus.text(), one.versus.against)).unwrap_or_default();
     let bytes = rate * f64::from(best.size);
     let detail = format!("most messages, {}: {}B/s{claim}", label(best), per_second(bytes));
-    Some(Tile { name: heading.to_owned(), value: format!("{}/s", per_second(rate)), detail })
+    let name = format!(
+        "{}, {}{}",
+        words::transport(&best.transport),
+        quantity::bytes(best.size),
+        words::direction(&best.scenario)
+    );
+    Some(Tile { name, value: format!("{}/s", per_second(rate)), detail })
+}
+
+fn rung(row: &Row) -> Option<Tile> {
+    let p99 = row.distribution.p99.map(|p99| format!(", p99 {}", brief(p99))).unwrap_or_default();
+    let detail = format!("p50 of {}{p99}", row.path);
+    Some(Tile { name: label(row).to_owned(), value: brief(median(row)?), detail })
 }
 
 /// How far a path differs from itself.
@@ -70,7 +85,7 @@ fn noise(document: &Document) -> Option<Tile> {
     match compare::typical_noise(document) {
         Some(noise) if noise <= 1.0 => Some(Tile {
             name,
-            value: format!("±{NO_BREAK}{}", super::quantity::share(noise)),
+            value: format!("±{NO_BREAK}{}", quantity::share(noise)),
             detail: "how far a path differs from itself, in the middle; smaller differences mean nothing here".into(),
         }),
         Some(noise) => Some(Tile {
