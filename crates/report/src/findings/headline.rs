@@ -59,7 +59,13 @@ pub(super) fn headline(document: &Document, sections: &[Section]) -> String {
         return told;
     }
     let others = ["ladder", "streams", "sizes", "load", "rates"];
-    others.into_iter().find_map(of).unwrap_or_else(|| "Nothing was measured".into())
+    let first = others.into_iter().find_map(|id| Some((id, of(id)?)));
+    match first {
+        // One stream is enough for a headline; the section has the others.
+        Some(("streams", told)) => told.split("; ").next().unwrap_or_default().to_owned(),
+        Some((_, told)) => told,
+        None => "Nothing was measured".into(),
+    }
 }
 
 /// The finding of a panel: its lowest median, and how far that is from the first baseline.

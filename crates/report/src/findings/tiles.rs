@@ -8,7 +8,7 @@ use super::quantity::{self, brief, per_second};
 use crate::number::{self, NO_BREAK};
 use crate::schema::{Document, Row};
 use crate::tables::streams::fastest as fastest_stream;
-use crate::view::{by_circumstance, compare, label, streams, words};
+use crate::view::{by_circumstance, by_transport, compare, label, streams, sweep, words};
 
 /// Most tiles.
 pub const TILES_MAX: usize = 4;
@@ -32,7 +32,17 @@ pub(super) fn tiles(document: &Document) -> Vec<Tile> {
         let rungs = ladders.first().map_or(&[][..], |ladder| &ladder.rows[..]);
         tiles.extend(rungs.iter().filter_map(|row| rung(row)).take(TILES_MAX - 1 - tiles.len()));
     }
-    tiles.extend(noise(document).filter(|_| !document.ratios.is_empty()));
+    if tiles.is_empty() {
+        let sizes = sweep(document, "sizes");
+        tiles.extend(by_transport(&sizes).iter().filter_map(|group| smallest(&group.rows)).take(TILES_MAX - 1));
+        for scenario in ["open-loop", "rates"] {
+            let rows = sweep(document, scenario);
+            tiles.extend(
+                by_transport(&rows).iter().filter_map(|group| kept(&group.rows)).take(TILES_MAX - 1 - tiles.len()),
+            );
+        }
+    }
+    tiles.extend(noise(document, panels).filter(|_| !document.ratios.is_empty()));
     tiles
 }
 
@@ -79,10 +89,34 @@ fn rung(row: &Row) -> Option<Tile> {
     Some(Tile { name: label(row).to_owned(), value: brief(median(row)?), detail })
 }
 
-/// How far a path differs from itself.
-fn noise(document: &Document) -> Option<Tile> {
+/// The lowest median of the smallest message.
+fn smallest(rows: &[&Row]) -> Option<Tile> {
+    let size = rows.iter().map(|row| row.size).min()?;
+    let small = rows.iter().filter(|row| row.size == size && median(row).is_some());
+    let best = small.min_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let name = format!("{}, {}", words::transport(&best.transport), quantity::bytes(size));
+    let detail = format!("p50 of {}, {}", label(best), words::measure(&best.measure));
+    Some(Tile { name, value: brief(median(best)?), detail })
+}
+
+/// A rate counts as kept where at least this share of it arrived.
+const KEPT: f64 = 0.99;
+
+/// The highest rate of which nearly all arrived.
+fn kept(rows: &[&Row]) -> Option<Tile> {
+    let is_kept = |row: &&&Row| matches!((row.rate_offered, row.rate_achieved), (Some(asked), Some(achieved)) if achieved >= KEPT * asked);
+    let offered = |row: &Row| row.rate_offered.unwrap_or_default();
+    let best = rows.iter().filter(is_kept).max_by(|a, b| offered(a).total_cmp(&offered(b)))?;
+    let name = format!("{}, highest rate kept", words::transport(&best.transport));
+    let detail = format!("{}: at least 99\u{a0}% of it arrived", label(best));
+    Some(Tile { name, value: format!("{}/s", per_second(offered(best))), detail })
+}
+
+/// How far a path of the main comparison differs from itself.
+fn noise(document: &Document, panels: &[Panel<'_>]) -> Option<Tile> {
     let name = "Noise floor".to_owned();
-    match compare::typical_noise(document) {
+    let compared: Vec<&str> = panels.iter().flat_map(|panel| &panel.rows).map(|row| label(row)).collect();
+    match compare::typical_noise_of(document, |path| compared.is_empty() || compared.contains(&path)) {
         Some(noise) if noise <= 1.0 => Some(Tile {
             name,
             value: format!("±{NO_BREAK}{}", quantity::share(noise)),
