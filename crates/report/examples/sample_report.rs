@@ -12,7 +12,8 @@ fn main() -> io::Result<()> {
     let directory = env::args_os().nth(1).map_or_else(|| PathBuf::from("."), PathBuf::from);
     let document = sample::document();
     fs::write(directory.join("report.html"), html::render(&document))?;
-    fs::write(directory.join("picture.svg"), html::picture(&document))?;
+    fs::write(directory.join("picture.svg"), html::picture(&document, html::Theme::Light))?;
+    fs::write(directory.join("picture-dark.svg"), html::picture(&document, html::Theme::Dark))?;
     fs::write(directory.join("result.json"), json::to_string(&document))?;
     print!("{}", terminal::render(&document, terminal::Style::default()));
     Ok(())

@@ -139,10 +139,10 @@ mod tests {
     #[test]
     fn a_name_that_only_begins_like_one_is_left_out() {
         assert_eq!(
-            super::shown("idlewild=1 tscx pcie_aspm.policy=performance"),
+            shown("idlewild=1 tscx pcie_aspm.policy=performance"),
             ("pcie_aspm.policy=performance".into(), 2)
         );
-        assert_eq!(super::shown(""), (String::new(), 0));
+        assert_eq!(shown(""), (String::new(), 0));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What weakens the findings, worst first.
 
-use super::headline::{against, main_panel};
+use super::headline::{Against, against, main_panel};
 use super::panels::compared;
 use super::tail::lost_lead;
+use super::versus::{Kind, bare_interval};
 use super::{Caveat, Section, load, quantity};
-use crate::number;
+use crate::number::{self, NO_BREAK};
 use crate::schema::Document;
 use crate::view::{compare, facts, label, loss, summary, sweep, words};
 
@@ -19,9 +20,9 @@ pub(super) fn caveats(document: &Document, sections: &[Section]) -> Vec<Caveat> 
     let all = [
         partial(document),
         compares_nothing(document),
+        no_factor(document),
         place(document),
         machine(document),
-        baseline(document),
         tail(document),
         lost(document),
         late(document),
@@ -58,8 +59,8 @@ fn place(document: &Document) -> Option<Caveat> {
     };
     // Only the rows know how AF_XDP was bound.
     let copies = document.results.iter().flat_map(|row| &row.notes).any(|note| note.contains("AF_XDP in copy mode"));
-    let copy = if copies { ", and AF_XDP in copy mode, as veth has no zero-copy driver" } else { "" };
-    let text = format!("{where_to}{copy}. Ratios between paths carry over to a network card in part, times do not.");
+    let copy = if copies { ", and AF_XDP in copy mode" } else { "" };
+    let text = format!("{where_to}{copy}. A network card adds times of its own, and may change the ratios.");
     Some(caveat("Not a network card.", text, Some("host")))
 }
 
@@ -87,15 +88,23 @@ fn machine(document: &Document) -> Option<Caveat> {
     (!parts.is_empty()).then(|| caveat(name, parts.join(" "), Some("host")))
 }
 
-/// Why the main comparison is none.
-fn baseline(document: &Document) -> Option<Caveat> {
+/// Why the headline claims no factor.
+fn no_factor(document: &Document) -> Option<Caveat> {
     let compared = compared(document);
     let best = main_panel(&compared, document)?.best()?;
-    let first = against(document, best, "p50").into_iter().next()?;
-    let reason = first.unsteady?;
-    let section = if reason.contains(" modes") { Some("modes") } else { Some("host") };
-    let text = format!("{} and {} are not compared in the headline: {reason}.", label(best), first.ratio.against);
-    Some(caveat("No steady baseline.", text, section))
+    let all = against(document, best, "p50");
+    if all.iter().any(Against::is_claim) {
+        return None;
+    }
+    let first = all.into_iter().next().filter(|one| one.versus.kind != Kind::NoDifference)?;
+    let reason = first.unsteady.unwrap_or(first.versus.reason);
+    let section = if reason.contains(" modes") { "modes" } else { "numbers" };
+    let text = format!(
+        "Against {}: {reason}. The 95{NO_BREAK}% interval of this run is {}.",
+        first.versus.against,
+        bare_interval(first.ratio)
+    );
+    Some(caveat("No factor is claimed.", text, Some(section)))
 }
 
 fn tail(document: &Document) -> Option<Caveat> {
@@ -115,13 +124,14 @@ fn lost(document: &Document) -> Option<Caveat> {
 
 fn late(document: &Document) -> Option<Caveat> {
     let rows = sweep(document, "rates").into_iter().chain(sweep(document, "open-loop"));
-    let late: Vec<_> = rows.filter(|row| load::is_late(row)).collect();
+    let (late, on_time): (Vec<_>, Vec<_>) = rows.partition(|row| load::is_late(row));
     let first = late.first()?;
     let section = if first.scenario == "rates" { "rates" } else { "load" };
     let text = format!(
-        "In {} the sender left so late that at the median more than a tenth of the latency is its own: these latencies tell of the \
-         sender, not of the path.",
-        words::counted(late.len(), "row of a rate", "rows of a rate")
+        "At {} of {} points the sender left so late that at the median more than a tenth of the latency is its own: these latencies \
+         tell of the sender, not of the path.",
+        late.len(),
+        late.len() + on_time.len()
     );
     Some(caveat("The sender was late.", text, Some(section)))
 }
@@ -243,7 +253,7 @@ mod tests {
             ..Ratio::default()
         };
         document.ratios = vec![ratio("uring-spin", "kernel-pinned", 0.07, [0.06, 0.08])];
-        assert_eq!(names(&document), ["No steady baseline."]);
+        assert_eq!(names(&document), ["No factor is claimed."]);
         for path in ["uring-spin", "kernel-pinned"] {
             document.ratios.push(ratio(path, path, 1.0, [0.98, 1.02]));
         }
@@ -251,7 +261,7 @@ mod tests {
         for control in &mut document.ratios[1..] {
             control.ci95 = [0.3, 3.0];
         }
-        assert_eq!(names(&document), ["Too noisy to compare.", "No steady baseline."]);
+        assert_eq!(names(&document), ["Too noisy to compare.", "No factor is claimed."]);
     }
 
     #[test]

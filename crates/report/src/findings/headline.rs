@@ -5,7 +5,6 @@ use super::family::{self, Family};
 use super::panels::{Compared, Panel, compared, ladders, median};
 use super::quantity::brief;
 use super::versus::{Kind, Versus, versus};
-use crate::number::NO_BREAK;
 use crate::schema::{Document, Ratio, Row};
 use crate::view::{compare, label, words};
 
@@ -60,7 +59,13 @@ pub(super) fn headline(document: &Document, sections: &[Section]) -> String {
         return told;
     }
     let others = ["ladder", "streams", "sizes", "load", "rates"];
-    others.into_iter().find_map(of).unwrap_or_else(|| "Nothing was measured".into())
+    let first = others.into_iter().find_map(|id| Some((id, of(id)?)));
+    match first {
+        // One stream is enough for a headline; the section has the others.
+        Some(("streams", told)) => told.split("; ").next().unwrap_or_default().to_owned(),
+        Some((_, told)) => told,
+        None => "Nothing was measured".into(),
+    }
 }
 
 /// The finding of a panel: its lowest median, and how far that is from the first baseline.
@@ -79,14 +84,19 @@ fn of_panel(document: &Document, panel: &Panel<'_>) -> Option<String> {
 fn rest(document: &Document, panel: &Panel<'_>, best: &Row) -> String {
     let all = against(document, best, "p50");
     if let Some(claim) = all.iter().find(|one| one.is_claim()) {
-        return format!(": {} than {}", claim.versus.finding, claim.versus.against);
+        return format!(": {} than {}", claim.versus.finding, named(&claim.versus.against));
     }
     let Some(first) = all.first() else { return String::new() };
     match (first.versus.kind, panel.row(&first.versus.against).and_then(median)) {
         (Kind::NoDifference, _) => format!(", no measurable difference to {}", first.versus.against),
-        (_, Some(other)) => format!(", with {} {}", first.versus.against, brief(other)),
+        (_, Some(other)) => format!("; with {} it takes {}", first.versus.against, brief(other)),
         _ => String::new(),
     }
+}
+
+/// A path that others are compared with, and whether it is a limit.
+fn named(path: &str) -> String {
+    if family::is_limit(path) { format!("{path}, the limit of this machine") } else { path.into() }
 }
 
 /// What takes the time: `a TCP round trip`.
@@ -117,7 +127,6 @@ pub(super) fn lead(document: &Document) -> Vec<String> {
     let Some(main) = main_panel(&compared, document) else { return Vec::new() };
     let mut lead: Vec<String> = Vec::new();
     lead.extend(leader(document, main));
-    lead.extend(no_factor(document, main));
     lead.extend(kernel(document, main));
     lead.extend(tail(document, main));
     let same = compared.iter().filter(|one| one.panels.iter().any(|panel| std::ptr::eq(panel, main)));
@@ -143,21 +152,6 @@ fn leader(document: &Document, panel: &Panel<'_>) -> Option<String> {
     })
 }
 
-/// Why the headline has no factor, where there is a ratio.
-fn no_factor(document: &Document, panel: &Panel<'_>) -> Option<String> {
-    let all = against(document, panel.best()?, "p50");
-    if all.iter().any(Against::is_claim) {
-        return None;
-    }
-    let first = all.into_iter().next().filter(|one| one.versus.kind != Kind::NoDifference)?;
-    let reason = first.unsteady.unwrap_or(first.versus.reason);
-    let interval = super::versus::bare_interval(first.ratio);
-    Some(format!(
-        "No factor is claimed against {}, as {reason}; the 95{NO_BREAK}% interval of this run is {interval}.",
-        first.versus.against
-    ))
-}
-
 /// The best path past the kernel beside the best through it.
 fn kernel(document: &Document, panel: &Panel<'_>) -> Option<String> {
     let best = panel.best()?;
@@ -179,9 +173,7 @@ fn kernel(document: &Document, panel: &Panel<'_>) -> Option<String> {
 /// What the 99th percentiles say.
 fn tail(document: &Document, panel: &Panel<'_>) -> Option<String> {
     let best = panel.best()?;
-    let Some(p99) = best.distribution.p99 else {
-        return Some(format!("The tail of {} is not known: this run has too few samples for its p99.", label(best)));
-    };
+    let p99 = best.distribution.p99?;
     let one = against(document, best, "p99").into_iter().next();
     let rest = match one {
         Some(one) if one.is_claim() => format!(", {} than {}", one.versus.text(), one.versus.against),
@@ -297,7 +289,7 @@ mod tests {
     }
 
     fn plain(text: &str) -> String {
-        text.replace(NO_BREAK, " ")
+        text.replace('\u{a0}', " ")
     }
 
     #[test]
@@ -307,17 +299,12 @@ mod tests {
             told(&document(Some(0.02), 0.25)),
             "Past the kernel, a TCP round trip takes 5.0 µs: 4.0× faster than kernel-pinned"
         );
-        let facts = "Past the kernel, a TCP round trip takes 5.0 µs, with kernel-pinned 20 µs";
+        let facts = "Past the kernel, a TCP round trip takes 5.0 µs; with kernel-pinned it takes 20 µs";
         assert_eq!(told(&document(None, 0.25)), facts);
         assert_eq!(told(&document(Some(0.6), 0.25)), facts, "its control is wide");
         let mut modes = document(Some(0.02), 0.25);
         modes.results[0].modes = vec![Mode::default(); 2];
         assert_eq!(told(&modes), facts);
-        assert!(
-            plain(&of(&modes).lead.concat())
-                .contains("No factor is claimed against kernel-pinned, as kernel-pinned has 2 modes")
-        );
-        assert!(!plain(&of(&document(Some(0.02), 0.25)).lead.concat()).contains("No factor"));
         let none = told(&document(Some(0.02), 0.98));
         assert!(none.ends_with("20 µs, no measurable difference to kernel-pinned"), "{none}");
     }
@@ -331,9 +318,9 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_said_to_be_unknown_where_it_is() {
+    fn the_tail_is_told_where_it_is_known() {
         let mut found = document(Some(0.02), 0.25);
-        assert!(of(&found).lead.concat().contains("too few samples for its p99"));
+        assert!(!of(&found).lead.concat().contains("p99"));
         found.results[1].distribution.p99 = Some(9_000.0);
         assert!(plain(&of(&found).lead.concat()).contains("At p99 xdp takes 9.0 µs."));
     }

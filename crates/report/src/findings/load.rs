@@ -4,8 +4,9 @@ use super::Section;
 use super::family::is_limit;
 use super::headline::against;
 use super::panels::median;
-use super::quantity::{brief, per_second, percent_above, share};
+use super::quantity::{brief, bytes, per_second, percent_above, share, whole};
 use super::sections::section;
+use super::versus::Kind;
 use crate::knee::{Knee, knee};
 use crate::number;
 use crate::schema::{Document, Row};
@@ -14,6 +15,8 @@ use crate::view::{
     self, Group, by_circumstance, by_curve, by_load_chart, by_load_curve, by_transport, label, rates as reached,
     summary, sweep, words,
 };
+
+use std::cmp::Ordering;
 
 /// A sender is late where this share of the latency is its own lateness, at the median.
 const LATE_SHARE: f64 = 0.1;
@@ -32,8 +35,8 @@ pub(super) fn streams(document: &Document) -> Option<Section> {
     let shown = told.iter().take(NAMED_MAX).cloned().collect::<Vec<_>>().join("; ");
     let heading = match (told.is_empty(), more) {
         (true, _) => "No rate is known".into(),
-        (_, 0) => format!("Most: {shown}"),
-        (_, more) => format!("Most: {shown}; {} below", words::counted(more, "other", "others")),
+        (_, 0) => shown,
+        (_, more) => format!("{shown}; {} below", words::counted(more, "other", "others")),
     };
     let mut section = section("streams", "Throughput", "How much fits through?", heading);
     section.text = summary::streams(document);
@@ -44,14 +47,23 @@ pub(super) fn streams(document: &Document) -> Option<Section> {
 fn most(document: &Document, group: &Group<'_>) -> Option<String> {
     let contestants: Vec<&Row> = group.rows.iter().copied().filter(|row| !is_limit(&row.path)).collect();
     let best = fastest_stream(&contestants)?;
-    let place = format!("{}{}", number::bytes(best.size), words::direction(&best.scenario));
-    let rate = per_second(best.rate_achieved?);
+    let rate = best.rate_achieved?;
+    let bytes_per_second = per_second(rate * f64::from(best.size));
     let all = against(document, best, "mean");
     let rest = match all.iter().find(|one| one.is_claim()) {
         Some(one) => format!(", {} than {}", one.versus.finding, one.versus.against),
-        None => all.first().map(|one| format!(", no difference to {} claimed", one.versus.against)).unwrap_or_default(),
+        None => all
+            .iter()
+            .find(|one| one.versus.kind == Kind::NoDifference)
+            .map(|one| format!(", no measurable difference to {}", one.versus.against))
+            .unwrap_or_default(),
     };
-    Some(format!("{} with {rate} messages/s of {place}{rest}", label(best)))
+    let (direction, size) = (words::direction(&best.scenario).trim_start_matches(','), bytes(best.size));
+    Some(format!(
+        "{} carries {bytes_per_second}B/s{direction} in messages of {size} ({}/s){rest}",
+        label(best),
+        per_second(rate)
+    ))
 }
 
 pub(super) fn sizes(document: &Document) -> Option<Section> {
@@ -60,16 +72,17 @@ pub(super) fn sizes(document: &Document) -> Option<Section> {
         return None;
     }
     let groups = by_transport(&rows);
-    let told: Vec<String> = groups.iter().filter_map(growth).take(NAMED_MAX).collect();
+    let grown: Vec<(String, String)> = groups.iter().filter_map(growth).take(NAMED_MAX).collect();
+    let is_again = |at: usize| at > 0 && grown[at].0 == grown[at - 1].0;
+    let told = |(at, (name, change)): (usize, &(String, String))| match is_again(at) {
+        true => change.clone(),
+        false => format!("{name} {change}"),
+    };
+    let told: Vec<String> = grown.iter().enumerate().map(told).collect();
     let (small, large) = (rows.iter().map(|row| row.size).min()?, rows.iter().map(|row| row.size).max()?);
     let heading = match told.is_empty() {
         true => "No median is known: too few samples".into(),
-        false => format!(
-            "From {} to {} the lowest median changes: {}",
-            number::count(small.into()),
-            number::bytes(large),
-            words::list(&told)
-        ),
+        false => format!("From {} to {}, {}", whole(small.into()), bytes(large), words::list(&told)),
     };
     let mut section = section("sizes", "Sizes", "Does the size of a message matter?", heading);
     section.text = summary::sizes(document);
@@ -77,28 +90,37 @@ pub(super) fn sizes(document: &Document) -> Option<Section> {
 }
 
 /// From the smallest to the largest message, of the path with the lowest median at the smallest.
-fn growth(group: &Group<'_>) -> Option<String> {
+fn growth(group: &Group<'_>) -> Option<(String, String)> {
     let curves = by_curve(&group.rows);
-    let ends = |curve: &Group<'_>| -> Option<(f64, f64, [Option<[f64; 2]>; 2], String)> {
-        let small = curve.rows.iter().min_by_key(|row| row.size)?;
-        let large = curve.rows.iter().max_by_key(|row| row.size)?;
-        let intervals = [small, large].map(|row| row.distribution.ci95.p50);
-        Some((median(small)?, median(large)?, intervals, label(small).to_owned()))
+    let ends = |curve: &Group<'_>| {
+        Some([smallest(curve)?, largest(curve)?].map(|row| (median(row), row.distribution.ci95.p50)))
     };
-    let all = curves.iter().filter_map(ends).filter(|(small, ..)| *small > 0.0);
-    let (small, large, intervals, name) = all.min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let apart = match intervals {
-        [Some([_, high]), Some([low, _])] if large >= small => low > high,
-        [Some([low, _]), Some([_, high])] => high < low,
+    let known = curves.iter().filter(|curve| smallest(curve).and_then(median).is_some_and(|p50| p50 > 0.0));
+    let first = known.min_by(|a, b| {
+        smallest(a).and_then(median).partial_cmp(&smallest(b).and_then(median)).unwrap_or(Ordering::Equal)
+    })?;
+    let [(small, of_small), (large, of_large)] = ends(first)?;
+    let (small, large) = (small?, large?);
+    let apart = match (of_small, of_large) {
+        (Some([_, high]), Some([low, _])) if large >= small => low > high,
+        (Some([low, _]), Some([_, high])) => high < low,
         _ => true,
     };
-    let over = words::transport(&group.rows[0].transport);
-    let from_to = format!("{} to {}", brief(small), brief(large));
-    Some(match (apart, large / small) {
-        (false, _) => format!("over {over} by less than its intervals ({name}, {from_to})"),
-        (_, times) if times >= 1.0 => format!("over {over} by {} ({name}, {from_to})", percent_above(times)),
-        (_, times) => format!("over {over} down by {} ({name}, {from_to})", share(1.0 - times)),
-    })
+    let (over, name) = (words::transport(&group.rows[0].transport), label(first.rows[0]));
+    let change = match (apart, large / small) {
+        (false, _) => "shows no measurable growth".into(),
+        (_, times) if times >= 1.0 => format!("grows by {}", percent_above(times)),
+        (_, times) => format!("falls by {}", share(1.0 - times)),
+    };
+    Some((name.to_owned(), format!("{change} over {over} ({} to {})", brief(small), brief(large))))
+}
+
+fn smallest<'a>(curve: &Group<'a>) -> Option<&'a Row> {
+    curve.rows.iter().copied().min_by_key(|row| row.size)
+}
+
+fn largest<'a>(curve: &Group<'a>) -> Option<&'a Row> {
+    curve.rows.iter().copied().max_by_key(|row| row.size)
 }
 
 pub(super) fn load(document: &Document) -> Option<Section> {
@@ -143,7 +165,7 @@ fn carried(group: &Group<'_>) -> Option<String> {
         many => format!("{} of {all} paths carry {}, the highest rate asked for", many.len(), rate(highest)),
     };
     let parts: Vec<String> = [first].into_iter().filter(|part| !part.is_empty()).chain(others).collect();
-    Some(format!("{}: {}", group.heading, words::list(&parts)))
+    Some(format!("{}: {}", group.heading, parts.join("; ")))
 }
 
 pub(super) fn rates(document: &Document) -> Option<Section> {
@@ -202,12 +224,9 @@ mod tests {
     #[test]
     fn a_growth_inside_the_intervals_is_called_so() {
         let mut rows = vec![row("sizes", "xdp", 16, 2_000.0), row("sizes", "xdp", 1472, 2_600.0)];
-        assert_eq!(
-            heading(rows.clone()),
-            "From 16 to 1472 B the lowest median changes: over UDP by 30 % (xdp, 2.0 µs to 2.6 µs)"
-        );
+        assert_eq!(heading(rows.clone()), "From 16 to 1,472 B, xdp grows by 30 % over UDP (2.0 µs to 2.6 µs)");
         (rows[0].distribution.ci95.p50, rows[1].distribution.ci95.p50) = (Some([1.8e3, 2.4e3]), Some([2.3e3, 2.9e3]));
-        assert!(heading(rows.clone()).contains("by less than its intervals"));
+        assert!(heading(rows.clone()).contains("shows no measurable growth"));
         rows[1].distribution.ci95.p50 = Some([2.5e3, 2.9e3]);
         assert!(heading(rows).contains("by 30 %"));
     }
@@ -238,10 +257,7 @@ mod tests {
             vec![offered("a", 1e4, 1e4), offered("a", 2e4, 2e4), offered("b", 1e4, 1e4), offered("b", 2e4, second)]
         };
         assert_eq!(heading(both(2e4)), "UDP, 64 B: All 2 paths carry 20,000/s, the highest rate asked for");
-        assert_eq!(
-            heading(both(1e4)),
-            "UDP, 64 B: a carries 20,000/s, the highest rate asked for and b carries 10,000/s"
-        );
+        assert_eq!(heading(both(1e4)), "UDP, 64 B: a carries 20,000/s, the highest rate asked for; b carries 10,000/s");
     }
 
     #[test]
@@ -252,6 +268,6 @@ mod tests {
             row
         };
         let told = heading(vec![stream("kernel-pinned", 60_451.0), stream("kernel-spin", 65_115.0)]);
-        assert_eq!(told, "Most: kernel-spin with 65 k messages/s of 65536 B, to the peer");
+        assert_eq!(told, "kernel-spin carries 4.3 GB/s to the peer in messages of 65,536 B (65 k/s)");
     }
 }

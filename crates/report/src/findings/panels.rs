@@ -1,7 +1,7 @@
 //! Rows that may be compared, arranged as the panels of a picture.
 
 use super::family::{is_limit, is_local};
-use crate::number;
+use super::quantity::{bytes, pace};
 use crate::schema::{Document, Row};
 use crate::view::path::is_floor;
 use crate::view::{LatencySection, compare, label, latency_sections, words};
@@ -73,7 +73,7 @@ fn panels<'a>(document: &'a Document, section: &LatencySection<'a>) -> Vec<Panel
         "rr" if is_local(&row.transport) => titled("One host", "on one host", row),
         "fix" => {
             let measure = words::measure(&row.measure);
-            (format!("{measure}, {}{}", number::bytes(row.size), words::sessions(row.sessions)), String::new())
+            (format!("{measure}, {}{}", bytes(row.size), words::sessions(row.sessions)), String::new())
         }
         _ => title_of_row(row),
     };
@@ -94,6 +94,8 @@ fn panels<'a>(document: &'a Document, section: &LatencySection<'a>) -> Vec<Panel
         panel.rows.sort_by(|a, b| by_median(a, b));
         panel.baselines = baselines(document, &panel.rows);
     }
+    // What goes over a network first.
+    panels.sort_by_key(|panel| is_local(&panel.rows[0].transport));
     panels
 }
 
@@ -108,7 +110,7 @@ fn title_of_row(row: &Row) -> (String, String) {
 }
 
 fn titled(transport: &str, over: &str, row: &Row) -> (String, String) {
-    let (size, pace) = (number::bytes(row.size), words::pace(row.rate_offered));
+    let (size, pace) = (bytes(row.size), pace(row.rate_offered));
     (
         format!("{transport}, {size}{pace}{}{}", words::direction(&row.scenario), words::sessions(row.sessions)),
         over.into(),

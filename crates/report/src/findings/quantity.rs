@@ -113,6 +113,22 @@ pub fn per_second(rate: f64) -> String {
     if rate.is_finite() && rate >= 0.0 { large(rate, BRIEF) } else { ABSENT.into() }
 }
 
+/// A message size: `1,472 B`.
+pub fn bytes(size: u32) -> String {
+    format!("{}{NO_BREAK}B", grouped(&size.to_string()))
+}
+
+/// The pace of round trips, to follow a title: `, one due every 1.0 ms`; empty for a closed loop.
+pub fn pace(per_second: Option<f64>) -> String {
+    let each = per_second.filter(|rate| *rate > 0.0).map(|rate| brief(1e9 / rate));
+    each.map(|each| format!(", one due every {each}")).unwrap_or_default()
+}
+
+/// Parts of a whole as per cent, rounded to the nearest.
+pub fn part(share: f64) -> String {
+    if share.is_finite() { format!("{:.0}{NO_BREAK}%", share.clamp(0.0, 1.0) * 100.0) } else { ABSENT.into() }
+}
+
 /// A whole number with its thousands apart.
 pub fn whole(value: f64) -> String {
     if value.is_finite() && value.abs() < 1e15 { grouped(&format!("{value:.0}")) } else { ABSENT.into() }
@@ -228,8 +244,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn plain(text: String) -> String {
-        text.replace(NO_BREAK, " ")
+    fn plain(text: impl AsRef<str>) -> String {
+        text.as_ref().replace(NO_BREAK, " ")
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::headline::{against, capital};
 use super::panels::{Compared, Panel, compared, ladders, median};
-use super::quantity::{brief, whole};
+use super::quantity::{brief, samples};
 use super::{Section, load, tail};
 use crate::schema::{Document, Row};
 use crate::tables::steps;
@@ -68,22 +68,39 @@ fn leaders(document: &Document, one: &Compared<'_>) -> String {
     if !document.steps.is_empty() {
         return "The last arms that were measured, with and without each step".into();
     }
-    let led = |panel: &Panel<'_>| {
-        let best = panel.best()?;
-        let place = if panel.over.is_empty() || one.panels.len() > NAMED_MAX { &panel.title } else { &panel.over };
-        Some((label(best).to_owned(), place.clone(), brief(median(best)?)))
+    let leaders: Vec<(&Panel<'_>, &Row)> = one.panels.iter().filter_map(|panel| Some((panel, panel.best()?))).collect();
+    let told = |(panel, best): &(&Panel<'_>, &Row)| {
+        let time = brief(median(best).unwrap_or_default());
+        match panel.over.as_str() {
+            "" => format!("{} ({}: {time})", label(best), panel.title),
+            over => format!("{} {over} ({time})", label(best)),
+        }
     };
-    let leaders: Vec<_> = one.panels.iter().filter_map(led).collect();
-    let alone = one.panels.iter().all(|panel| panel.rows.len() == 1);
-    let more = leaders.len().saturating_sub(NAMED_MAX);
-    let told: Vec<String> =
-        leaders.iter().take(NAMED_MAX).map(|(name, place, time)| format!("{name} {place} ({time})")).collect();
-    let rest = if more > 0 { format!("; {more} more panels below") } else { String::new() };
-    match (told.is_empty(), alone) {
-        (true, _) => "No median is known: too few samples".into(),
-        (_, true) => format!("Median: {}{rest}", words::list(&told)),
-        _ => format!("Lowest median: {}{rest}", words::list(&told)),
+    let what = if one.panels.iter().all(|panel| panel.rows.len() == 1) { "Median" } else { "Lowest median" };
+    match leaders.len() {
+        0 => "No median is known: too few samples".into(),
+        n if n <= NAMED_MAX => format!("{what}: {}", words::list(&leaders.iter().map(told).collect::<Vec<_>>())),
+        n => format!("{what}: {}", words::list(&counted(&leaders, n))),
     }
+}
+
+/// How often each path leads.
+fn counted(leaders: &[(&Panel<'_>, &Row)], of: usize) -> Vec<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for (_, best) in leaders {
+        match counts.iter_mut().find(|(name, _)| *name == label(best)) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((label(best), 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    let more: usize = counts.iter().skip(NAMED_MAX).map(|(_, count)| count).sum();
+    let mut told: Vec<String> =
+        counts.iter().take(NAMED_MAX).map(|(name, count)| format!("{name} in {count} of {of} panels")).collect();
+    if more > 0 {
+        told.push(format!("others in {more}"));
+    }
+    told
 }
 
 /// Says once why the factors of a section are not judged.
@@ -123,7 +140,7 @@ fn climbed(document: &Document, panel: &Panel<'_>) -> Option<String> {
         return Some(format!("{}: a {over} round trip takes {}", label(first), brief(median(first)?)));
     }
     let claim = against(document, last, "p50").into_iter().find(super::headline::Against::is_claim);
-    let claim = claim.map(|one| format!(": {} than {}", one.versus.finding, one.versus.against)).unwrap_or_default();
+    let claim = claim.map(|one| format!(", {} than {}", one.versus.finding, one.versus.against)).unwrap_or_default();
     Some(format!(
         "From {} to {} a {over} round trip goes from {} to {}{claim}",
         label(first),
@@ -158,10 +175,10 @@ fn published(document: &Document) -> Option<Section> {
 fn numbers(document: &Document) -> Option<Section> {
     let rows = document.results.len();
     let distributions = document.results.iter().filter(|row| row.distribution.n > 0).count();
-    let of = whole(document.results.iter().map(|row| row.distribution.n as f64).sum());
+    let of = samples(document.results.iter().fold(0, |sum: u64, row| sum.saturating_add(row.distribution.n)));
     (rows > 0).then(|| {
         let counted = words::counted(distributions, "distribution", "distributions");
-        section("numbers", "Numbers", "All numbers", format!("{} of {of} samples", capital(&counted)))
+        section("numbers", "Numbers", "All numbers", format!("{}, {of} samples", capital(&counted)))
     })
 }
 

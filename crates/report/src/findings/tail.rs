@@ -4,12 +4,13 @@ use super::Section;
 use super::curve::{crossing, curve, name};
 use super::headline::{against, main_panel};
 use super::panels::{Compared, Panel};
-use super::quantity::{brief, share};
+use super::quantity::{brief, part};
 use super::sections::section;
 use crate::number;
 use crate::schema::{Document, Mode, Row, Stage};
 use crate::tables::{causes as observed, stages as stamped};
-use crate::view::{label, summary, words};
+use crate::view::{is_stream, label, summary, words};
+use std::cmp::Ordering;
 
 /// From this share of slices on a mode is that of one CPU, or of two.
 const MOSTLY: f64 = 0.9;
@@ -17,7 +18,7 @@ const MOSTLY: f64 = 0.9;
 pub(super) fn modes(document: &Document) -> Option<Section> {
     let rows: Vec<&Row> = document.results.iter().filter(|row| row.modes.len() > 1).collect();
     // The path with the widest modes is the one to explain.
-    let first = rows.iter().copied().max_by(|a, b| reach(a).total_cmp(&reach(b)))?;
+    let first = rows.iter().copied().max_by(|a, b| rank(a).partial_cmp(&rank(b)).unwrap_or(Ordering::Equal))?;
     let name = label(first);
     let heading = match first.modes.as_slice() {
         [low, high] if is(low, true) && is(high, false) => format!(
@@ -26,18 +27,21 @@ pub(super) fn modes(document: &Document) -> Option<Section> {
             brief(high.p50)
         ),
         modes => {
-            let told: Vec<String> = modes
-                .iter()
-                .map(|mode| format!("{} in {} of its slices", brief(mode.p50), share(mode.share)))
-                .collect();
+            let told: Vec<String> =
+                modes.iter().map(|mode| format!("{} in {} of its slices", brief(mode.p50), part(mode.share))).collect();
             format!("{name} has {} modes: {}", modes.len(), words::list(&told))
         }
     };
     let question = format!("Why is {name} not one number?");
     let mut section = section("modes", "Modes", question, heading);
-    section.text = summary::modes(document);
+    section.text = summary::modes(document).iter().map(|told| told.replace(summary::MODES, "")).collect();
     section.text.push("The baseline of a comparison is a path without modes; a percentile of a path with modes says which one was met more often.".into());
     Some(section)
+}
+
+/// A latency before a throughput, then the wider one.
+fn rank(row: &Row) -> (bool, f64) {
+    (!is_stream(row), reach(row))
 }
 
 fn reach(row: &Row) -> f64 {
@@ -162,7 +166,7 @@ mod tests {
         let shared = "kernel-default takes 9.1 µs while both ends share a CPU, 76 µs while they do not";
         assert_eq!(heading(&document, "modes").as_deref(), Some(shared));
         document.results[0].modes.iter_mut().for_each(|mode| mode.one_cpu = None);
-        let shares = "kernel-default has 2 modes: 9.1 µs in 38 % of its slices and 76 µs in 63 % of its slices";
+        let shares = "kernel-default has 2 modes: 9.1 µs in 38 % of its slices and 76 µs in 62 % of its slices";
         assert_eq!(heading(&document, "modes").as_deref(), Some(shares));
         document.results[0].modes.clear();
         assert_eq!(heading(&document, "modes"), None);

@@ -3,12 +3,12 @@
 use super::Tile;
 use super::family::{self, Family};
 use super::headline::{Against, against, capital, main_panel};
-use super::panels::{Panel, compared, median};
-use super::quantity::{brief, per_second};
+use super::panels::{Panel, compared, ladders, median};
+use super::quantity::{self, brief, per_second};
 use crate::number::{self, NO_BREAK};
 use crate::schema::{Document, Row};
 use crate::tables::streams::fastest as fastest_stream;
-use crate::view::{by_circumstance, compare, label, streams, words};
+use crate::view::{by_circumstance, by_transport, compare, label, streams, sweep, words};
 
 /// Most tiles.
 pub const TILES_MAX: usize = 4;
@@ -28,10 +28,23 @@ pub(super) fn tiles(document: &Document) -> Vec<Tile> {
     let mut tiles: Vec<Tile> = panels.iter().filter_map(|panel| best(document, panel)).take(TILES_MAX - 1).collect();
     let room = (TILES_MAX - 1).saturating_sub(tiles.len());
     let rows = streams(document);
-    tiles.extend(
-        by_circumstance(&rows).iter().filter_map(|group| stream(document, &group.heading, &group.rows)).take(room),
-    );
-    tiles.extend(noise(document).filter(|_| !document.ratios.is_empty()));
+    tiles.extend(by_circumstance(&rows).iter().filter_map(|group| stream(document, &group.rows)).take(room));
+    if panels.is_empty() {
+        let ladders = ladders(document);
+        let rungs = ladders.first().map_or(&[][..], |ladder| &ladder.rows[..]);
+        tiles.extend(rungs.iter().filter_map(|row| rung(row)).take(TILES_MAX - 1 - tiles.len()));
+    }
+    if tiles.is_empty() {
+        let sizes = sweep(document, "sizes");
+        tiles.extend(by_transport(&sizes).iter().filter_map(|group| smallest(&group.rows)).take(TILES_MAX - 1));
+        for scenario in ["open-loop", "rates"] {
+            let rows = sweep(document, scenario);
+            tiles.extend(
+                by_transport(&rows).iter().filter_map(|group| kept(&group.rows)).take(TILES_MAX - 1 - tiles.len()),
+            );
+        }
+    }
+    tiles.extend(noise(document, panels).filter(|_| !document.ratios.is_empty()));
     tiles
 }
 
@@ -55,7 +68,7 @@ fn best(document: &Document, panel: &Panel<'_>) -> Option<Tile> {
     Some(Tile { name, value: brief(median(best)?), detail: format!("p50 of {}{p99}{claim}", label(best)) })
 }
 
-fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
+fn stream(document: &Document, rows: &[&Row]) -> Option<Tile> {
     let contestants: Vec<&Row> = rows.iter().copied().filter(|row| !family::is_limit(&row.path)).collect();
     let best = fastest_stream(&contestants)?;
     let rate = best.rate_achieved?;
@@ -63,16 +76,52 @@ fn stream(document: &Document, heading: &str, rows: &[&Row]) -> Option<Tile> {
     let claim = claim.map(|one| format!("; {} than {}", one.versus.text(), one.versus.against)).unwrap_or_default();
     let bytes = rate * f64::from(best.size);
     let detail = format!("most messages, {}: {}B/s{claim}", label(best), per_second(bytes));
-    Some(Tile { name: heading.to_owned(), value: format!("{}/s", per_second(rate)), detail })
+    let name = format!(
+        "{}, {}{}",
+        words::transport(&best.transport),
+        quantity::bytes(best.size),
+        words::direction(&best.scenario)
+    );
+    Some(Tile { name, value: format!("{}/s", per_second(rate)), detail })
 }
 
-/// How far a path differs from itself.
-fn noise(document: &Document) -> Option<Tile> {
+fn rung(row: &Row) -> Option<Tile> {
+    let p99 = row.distribution.p99.map(|p99| format!(", p99 {}", brief(p99))).unwrap_or_default();
+    let detail = format!("p50 of {}{p99}", row.path);
+    Some(Tile { name: label(row).to_owned(), value: brief(median(row)?), detail })
+}
+
+/// The lowest median of the smallest message.
+fn smallest(rows: &[&Row]) -> Option<Tile> {
+    let size = rows.iter().map(|row| row.size).min()?;
+    let small = rows.iter().filter(|row| row.size == size && median(row).is_some());
+    let best = small.min_by(|a, b| median(a).partial_cmp(&median(b)).unwrap_or(std::cmp::Ordering::Equal))?;
+    let name = format!("{}, {}", words::transport(&best.transport), quantity::bytes(size));
+    let detail = format!("p50 of {}, {}", label(best), words::measure(&best.measure));
+    Some(Tile { name, value: brief(median(best)?), detail })
+}
+
+/// A rate counts as kept where at least this share of it arrived.
+const KEPT: f64 = 0.99;
+
+/// The highest rate of which nearly all arrived.
+fn kept(rows: &[&Row]) -> Option<Tile> {
+    let is_kept = |row: &&&Row| matches!((row.rate_offered, row.rate_achieved), (Some(asked), Some(achieved)) if achieved >= KEPT * asked);
+    let offered = |row: &Row| row.rate_offered.unwrap_or_default();
+    let best = rows.iter().filter(is_kept).max_by(|a, b| offered(a).total_cmp(&offered(b)))?;
+    let name = format!("{}, highest rate kept", words::transport(&best.transport));
+    let detail = format!("{}: at least 99\u{a0}% of it arrived", label(best));
+    Some(Tile { name, value: format!("{}/s", per_second(offered(best))), detail })
+}
+
+/// How far a path of the main comparison differs from itself.
+fn noise(document: &Document, panels: &[Panel<'_>]) -> Option<Tile> {
     let name = NOISE.to_owned();
-    match compare::typical_noise(document) {
+    let compared: Vec<&str> = panels.iter().flat_map(|panel| &panel.rows).map(|row| label(row)).collect();
+    match compare::typical_noise_of(document, |path| compared.is_empty() || compared.contains(&path)) {
         Some(noise) if noise <= 1.0 => Some(Tile {
             name,
-            value: format!("±{NO_BREAK}{}", super::quantity::share(noise)),
+            value: format!("±{NO_BREAK}{}", quantity::share(noise)),
             detail: "how far a path differs from itself, in the middle; smaller differences mean nothing here".into(),
         }),
         Some(noise) => Some(Tile {

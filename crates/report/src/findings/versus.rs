@@ -81,12 +81,12 @@ pub fn bare_interval(ratio: &Ratio) -> String {
     let [low, high] = ratio.ci95;
     match low <= 1.0 && high >= 1.0 {
         true => spanning(ratio.ci95),
-        false => whole_interval(ratio, difference(ratio.value, ratio.ci95).1),
+        false => whole_interval(ratio, &difference(ratio.value, ratio.ci95).1),
     }
 }
 
 /// An interval with its direction.
-fn whole_interval(ratio: &Ratio, interval: String) -> String {
+fn whole_interval(ratio: &Ratio, interval: &str) -> String {
     format!("{interval} {}", direction(ratio.value))
 }
 

@@ -1,15 +1,13 @@
 //! The sections on host, definitions and repetition.
 
-use super::element::{facts, list, paragraph, section, table};
-use crate::json;
+use super::element::{facts, folded, prose, remarks, section, table};
+use super::head::caveat;
+use crate::findings::Findings;
+use crate::findings::caveats::{SHOWN, noise_line};
 use crate::markup::escape;
 use crate::schema::{Document, Host};
-use crate::svg::palette::Palette;
-use crate::tables::{hiccups, published as others, ratios, steps, unavailable};
+use crate::tables::{hiccups, unavailable};
 use crate::view::{facts as about, words};
-
-/// Most bytes of the result that the page carries: with the charts it stays below 1 MB, which mail lets through.
-const DATA_LIMIT_BYTES: usize = 640 << 10;
 
 const DEFINITIONS: &[(&str, &str)] = &[
     (
@@ -23,8 +21,7 @@ const DEFINITIONS: &[(&str, &str)] = &[
     (
         "percentile",
         "p99 is the time that 99 of 100 samples did not exceed, each slice of the run with the same weight: slices last equally \
-         long, and a fast one holds more samples. It is shown only with at least 100 samples beyond it; otherwise n/a, with \
-         the number of samples that it needs.",
+         long, and a fast one holds more samples. It is shown only with at least 100 samples beyond it.",
     ),
     (
         "interval of a percentile",
@@ -41,142 +38,89 @@ const DEFINITIONS: &[(&str, &str)] = &[
         "A path against itself in the same run. Its interval is the noise floor: a difference inside of it means nothing.",
     ),
     (
+        "faster, slower",
+        "Said only where the interval of the ratio excludes 1 and the ratio lies beyond the noise floors of both paths. Both count up from 1: \
+         2× faster takes half the time.",
+    ),
+    (
         "modes",
         "Groups of slices whose medians lie apart by a factor of 1.5 or more. A percentile of such a path says which mode was met more \
          often; it is the baseline of no headline.",
     ),
     (
         "rounding",
-        "Never flatters: times, ratios and losses are rounded up, rates and gains down, intervals grow on both sides. \
-         Nothing is subtracted, trimmed or normalised; the embedded data holds the exact values.",
+        "Headings and charts have two digits, to the nearest. Tables never flatter: times, ratios and losses are rounded up, rates and gains \
+         down; factors are rounded down and intervals grow everywhere. Nothing is subtracted, trimmed or normalised; the embedded data holds \
+         the exact values.",
     ),
 ];
 
-pub(super) fn compared(document: &Document, palette: &Palette) -> String {
-    let words = "A ratio below 1 means that the path is faster than its baseline; the interval is 95 %, and the \
-                 last column speaks of the first statistic.";
-    let table = ratios::table(document).map(|ratios| table(&ratios, palette));
-    table.map(|table| section("ratios", "Ratios", &(paragraph(words) + &table))).unwrap_or_default()
-}
-
-pub(super) fn published(document: &Document, palette: &Palette) -> String {
-    let tables = document.published.iter().enumerate();
-    let one = |(i, one)| {
-        others::table(one).map(|found| section(&format!("published-{i}"), &others::title(one), &table(&found, palette)))
-    };
-    tables.filter_map(one).collect()
-}
-
-pub(super) fn tried(document: &Document, palette: &Palette) -> String {
-    let Some(steps) = steps::table(document) else { return String::new() };
-    let text = "Each step with and without it in one interleaved run, on top of those kept before it. It is kept if the median or \
-                the 99th percentile is better, beyond the noise floor, and neither is worse. Time lost is that of a loop on \
-                the measuring CPU that only reads the clock.";
-    section("steps", words::STEPS, &(paragraph(text) + &table(&steps, palette)))
-}
-
-pub(super) fn missing(document: &Document, palette: &Palette) -> String {
-    let missing = unavailable::table(document, |missing| missing.rung.is_none());
-    missing.map(|missing| section("missing", "Not measured here", &table(&missing, palette))).unwrap_or_default()
-}
-
-/// Rungs that could not be measured, where no rung could and so no ladder is shown.
-pub(super) fn missing_rungs(document: &Document, palette: &Palette) -> String {
-    let missing = unavailable::table(document, |missing| missing.rung.is_some());
-    missing.map(|missing| section("ladder", "The ladder of set-ups", &table(&missing, palette))).unwrap_or_default()
-}
-
-pub(super) fn machines(document: &Document, palette: &Palette) -> String {
-    let mut body = machine(&document.host, palette);
+/// The host, the set-up, and everything else that a reader may look up.
+pub(super) fn host(document: &Document, found: &Findings) -> String {
+    let Some(one) = found.section("host") else { return String::new() };
+    let mut body = String::new();
+    let more: String = found.caveats.iter().skip(SHOWN).map(caveat).collect();
+    body += &folded("More to know before you quote this", &names(found), &more, false);
+    body += &noise(document);
+    body += &machine("Host", &document.host);
     if let Some(peer) = &document.peer {
-        body += "<h3>The other host</h3>\n";
-        body += &machine(peer, palette);
+        body += &machine("The other host", peer);
     }
-    body += "<h3>Set-up</h3>\n";
-    body += &facts(&about::setup(document));
-    section("host", "Host and noise", &body)
+    body += &folded("Set-up", words::place(&document.setup.place), &facts(&about::setup(document)), false);
+    if let Some(missing) = unavailable::table(document, |_| true) {
+        let fact = words::counted(document.unavailable.len(), "thing that was asked for", "things that were asked for");
+        body += &folded("Not measured here", &fact, &table("Not measured here", &missing), false);
+    }
+    body += &paths(document);
+    let notes: Vec<String> = document.notes.iter().cloned().chain(about::row_notes(document)).collect();
+    body += &folded("Notes", &words::counted(notes.len(), "note", "notes"), &remarks(&notes), false);
+    body += &definitions();
+    section(one, &body)
 }
 
-fn machine(host: &Host, palette: &Palette) -> String {
-    let mut body = facts(&about::host(host));
+fn names(found: &Findings) -> String {
+    found.caveats.iter().skip(SHOWN).map(|one| one.name.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn noise(document: &Document) -> String {
+    let host = &document.host;
     if !about::measures(host) {
-        return body;
+        return String::new();
     }
-    body += "<h3>Noise during the run</h3>\n";
-    body += &facts(&about::noise(host));
+    let mut body = facts(&about::noise(host));
     if let Some(hiccups) = hiccups::table(host) {
-        body += "<h3>Noise of each CPU before the run</h3>\n";
-        body += &paragraph("Pauses of a loop that only reads the clock: their number and length.");
-        body += &table(&hiccups, palette);
+        body += "<p class=\"how\">Pauses of a loop that only reads the clock, on each CPU before the run:</p>\n";
+        body += &table("Pauses of each CPU", &hiccups);
     }
-    body
+    folded("Noise", &noise_line(document), &body, false)
 }
 
-pub(super) fn paths(document: &Document) -> String {
-    if document.paths.is_empty() {
-        return String::new();
-    }
-    let pair =
-        |(name, text): (&str, &str)| format!("<dt><code>{}</code></dt><dd>{}</dd>\n", escape(name), escape(text));
-    let pairs = document.paths.iter().map(|path| (path.name.as_str(), path.description.as_str()));
-    let body: String = pairs.map(pair).collect();
-    section("paths", "The paths", &format!("<dl class=\"facts\">\n{body}</dl>\n"))
+fn machine(name: &str, host: &Host) -> String {
+    let fact = [host.hostname.as_str(), host.cpu.as_str(), host.kernel.as_str(), host.clock.as_str()];
+    let fact = fact.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ");
+    folded(name, &fact, &facts(&about::host(host)), false)
 }
 
-pub(super) fn notes(document: &Document) -> String {
-    let notes: Vec<_> = document.notes.iter().cloned().chain(about::row_notes(document)).collect();
-    if notes.is_empty() {
-        return String::new();
-    }
-    section("notes", "Notes", &list("found", &notes))
+fn paths(document: &Document) -> String {
+    let pair = |(name, text): (&str, &str)| format!("<dt><code>{}</code></dt><dd>{}</dd>\n", escape(name), prose(text));
+    let pairs: String = document.paths.iter().map(|path| pair((&path.name, &path.description))).collect();
+    let body = if pairs.is_empty() { pairs } else { format!("<dl class=\"facts\">\n{pairs}</dl>\n") };
+    folded("Paths", &format!("what each of the {} is", document.paths.len()), &body, false)
 }
 
-pub(super) fn definitions() -> String {
+fn definitions() -> String {
     let pairs: Vec<_> = DEFINITIONS.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
-    section("definitions", "Definitions", &facts(&pairs))
+    folded("Definitions", "round trip, percentile, interval, control, modes, rounding", &facts(&pairs), false)
 }
 
-pub(super) fn repeat(document: &Document) -> String {
-    if document.command.is_empty() {
-        return String::new();
-    }
-    section("repeat", "Command", &format!("<pre><code>{}</code></pre>\n", escape(&document.command)))
-}
-
-/// Returns the result for scripts, with a note for the reader.
-pub(super) fn data(document: &Document) -> String {
-    let whole = block(document);
-    let (block, note) = match whole.len() <= DATA_LIMIT_BYTES {
-        true => (whole, "This page holds its own data: the JSON block <code>result</code> in its source."),
-        false => (
-            block(&without_histograms(document)),
-            "The JSON block <code>result</code> in the source of this page holds its data, without histograms, \
-             slices and single outliers, which would make it too large; the result file has them.",
-        ),
-    };
-    format!("<footer>\n<p>{note}</p>\n</footer>\n<script type=\"application/json\" id=\"result\">\n{block}</script>\n")
-}
-
-/// JSON as it may stand inside of a script element: `<` occurs only in strings, where its escape means the same.
-fn block(document: &Document) -> String {
-    json::to_compact_string(document).replace('<', "\\u003c")
-}
-
-fn without_histograms(document: &Document) -> Document {
-    let mut document = document.clone();
-    for row in &mut document.results {
-        row.blocks.clear();
-        row.distribution.histogram.clear();
-        if let Some(causes) = &mut row.causes {
-            causes.outliers.clear();
-        }
-        for stage in row.stages.iter_mut().flat_map(|stages| &mut stages.stages) {
-            stage.distribution.histogram.clear();
-        }
-        if let Some(rate) = &mut row.rate {
-            rate.from_actual_send.histogram.clear();
-            rate.send_lateness.histogram.clear();
-        }
-    }
-    document
+/// The command, and how to compare two runs.
+pub(super) fn repeat(document: &Document, found: &Findings) -> String {
+    let Some(one) = found.section("repeat") else { return String::new() };
+    let command = escape(&document.command);
+    let body = format!(
+        "<div class=\"command\"><pre tabindex=\"0\"><code id=\"command\">{command}</code></pre></div>\n<p>To compare two runs: \
+         <code>sidestep compare before.json after.json</code>. To write this page again from a result file: <code>sidestep report \
+         result.json --html report.html</code>.</p>\n"
+    );
+    section(one, &body)
 }

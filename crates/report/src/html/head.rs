@@ -1,114 +1,58 @@
-//! The top of the page: title, key figures and summary.
+//! The top of the page: links, the verdict, key figures and what weakens them.
 
-use super::element::{figure, list, paragraph};
+use super::element::prose;
+use crate::findings::caveats::SHOWN;
+use crate::findings::{Caveat, Findings, Tile};
 use crate::markup::escape;
-use crate::number;
-use crate::schema::{Document, Ratio, Row};
-use crate::svg::bars;
-use crate::svg::palette::Palette;
-use crate::view::summary::{headline, summary};
-use crate::view::{self, compare, words};
 
-/// Most bars of the main comparison.
-const BARS_MAX: usize = 30;
-
-pub(super) fn title(document: &Document) -> String {
-    match document.host.hostname.as_str() {
-        "" => "Latency report".into(),
-        host => format!("Latency of {host}"),
-    }
+/// The links to the sections.
+pub(super) fn bar(found: &Findings) -> String {
+    let link = |(id, name): (&str, &str)| format!("<a href=\"#{id}\">{}</a>", escape(name));
+    let sections = found.sections.iter().map(|section| (section.id.as_str(), section.short));
+    let links: String = [("verdict", "Verdict")].into_iter().chain(sections).map(link).collect();
+    format!(
+        "<a class=\"skip\" href=\"#verdict\">Skip to the findings</a>\n<nav aria-label=\"Sections\"><div>\
+         <b>sidestep</b>{links}</div></nav>\n"
+    )
 }
 
-pub(super) fn header(document: &Document) -> String {
-    let mut meta = vec![document.started.clone(), words::place(&document.setup.place).to_owned()];
-    meta.push(document.host.cpu.clone());
-    meta.push(format!("{} {}", document.tool.name, document.tool.version));
-    meta.retain(|part| !part.trim().is_empty());
-    let partial = match document.interrupted {
-        true => {
-            "<p class=\"partial\"><b>Partial result.</b> The run was interrupted: the rows hold the measurements \
-             until then.</p>\n"
-        }
-        false => "",
+/// The verdict.
+pub(super) fn verdict(found: &Findings) -> String {
+    let meta = prose(&found.meta.join(" · "));
+    let headline = prose(&found.headline);
+    let lead = found.lead.join(" ");
+    let lead = if lead.is_empty() { String::new() } else { format!("<p class=\"lead\">{}</p>\n", prose(&lead)) };
+    let tiles: String = found.tiles.iter().map(tile).collect();
+    let tiles = if tiles.is_empty() { tiles } else { format!("<dl class=\"tiles\">\n{tiles}</dl>\n") };
+    format!(
+        "<div id=\"verdict\" class=\"verdict\" tabindex=\"-1\">\n<div>\n<p class=\"meta\">{meta}</p>\n<h1>{headline}</h1>\n{lead}{tiles}</div>\n{}</div>\n",
+        caveats(&found.caveats)
+    )
+}
+
+fn tile(tile: &Tile) -> String {
+    let (name, value, detail) = (prose(&tile.name), prose(&tile.value), prose(&tile.detail));
+    format!("<div><dt>{name}</dt><dd><strong>{value}</strong><span>{detail}</span></dd></div>\n")
+}
+
+/// The first caveats; the others are in the notes.
+fn caveats(caveats: &[Caveat]) -> String {
+    let shown: String = caveats.iter().take(SHOWN).map(caveat).collect();
+    let more = caveats.len().saturating_sub(SHOWN);
+    let more = match more {
+        0 => String::new(),
+        1 => "<p><a href=\"#host\">One more</a></p>\n".into(),
+        more => format!("<p><a href=\"#host\">{more} more</a></p>\n"),
     };
-    let (title, meta) = (escape(&title(document)), escape(&meta.join(" · ")));
-    format!("{partial}<header>\n<h1>{title}</h1>\n<p class=\"meta\">{meta}</p>\n</header>\n")
-}
-
-/// The summary: key figures, sentences, and the bars of the main comparison.
-pub(super) fn overview(document: &Document, palette: &Palette) -> String {
-    let summary = summary(document);
-    let mut body = key_figures(document);
-    body += &paragraph(&summary.measured);
-    if let Some(section) = view::latency_sections(document).first().filter(|_| document.steps.is_empty()) {
-        let rows = head_rows(&section.rows);
-        let text = "The bar goes from p50 (dot) to p99; the thin line from the minimum to the last percentile that has \
-                    enough samples. Shorter and further left is better.";
-        body += &figure(&section.title, text, "", |shape| bars::chart(&rows, palette, shape));
-    }
-    body += &list("found", &summary.found);
-    if !summary.careful.is_empty() {
-        body += "<h3>Warnings</h3>\n";
-        body += &list("careful", &summary.careful);
-    }
-    body
-}
-
-/// Whole groups from the first one on, as many as can be taken in at a glance, and one at least.
-fn head_rows<'a>(rows: &[&'a Row]) -> Vec<&'a Row> {
-    let mut shown = Vec::new();
-    for group in view::by_circumstance(rows) {
-        if !shown.is_empty() && shown.len() + group.rows.len() > BARS_MAX {
-            break;
-        }
-        shown.extend(group.rows);
-    }
-    shown
-}
-
-fn key_figures(document: &Document) -> String {
-    if !document.steps.is_empty() {
-        let kept = document.steps.iter().filter(|step| step.decision == "kept").count();
-        let text = "helped here; all changes were reverted";
-        let figure = figure_of(
-            &kept.to_string(),
-            &format!("of {}", words::counted(document.steps.len(), "step", "steps")),
-            text,
-        );
-        return format!("<dl class=\"key\">\n{figure}</dl>\n");
-    }
-    let Some((row, ratios)) = headline(document) else {
+    if shown.is_empty() {
         return String::new();
-    };
-    let mut figures = vec![fastest(row)].into_iter().flatten().collect::<Vec<_>>();
-    figures.extend(ratios.into_iter().filter_map(|ratio| times_below(document, ratio)));
-    if let Some(control) = compare::control(document, row) {
-        let floor = number::difference(compare::noise_floor(control));
-        let text = format!("noise floor: difference in p50 of {} measured against itself", escape(view::label(row)));
-        let (value, unit) = floor.split_once(" %").map_or((floor.as_str(), ""), |(value, _)| (value, "%"));
-        figures.push(figure_of(value, unit, &text));
     }
-    format!("<dl class=\"key\">\n{}</dl>\n", figures.concat())
+    format!(
+        "<div class=\"caveats\" role=\"note\" aria-label=\"Before you quote this\">\n<h2>Before you quote this</h2>\n{shown}{more}</div>\n"
+    )
 }
 
-fn fastest(row: &Row) -> Option<String> {
-    let time = number::time(row.distribution.p50?);
-    let (value, unit) = time.split_once(number::NO_BREAK)?;
-    let transport = words::transport(&row.transport);
-    let (name, measure) = (view::label(row), words::measure(&row.measure));
-    let text = format!("p50 of {name}, {measure}, {transport}, {}", number::bytes(row.size));
-    Some(figure_of(value, unit, &escape(&text)))
-}
-
-fn times_below(document: &Document, ratio: &Ratio) -> Option<String> {
-    if compare::judge(document, ratio) != compare::Standing::Below {
-        return None;
-    }
-    let text = format!("below {}, 95 % interval {}", escape(&ratio.against), compare::times_interval(ratio));
-    Some(figure_of(&number::times(1.0 / ratio.value), "times", &text))
-}
-
-/// `text` is escaped already.
-fn figure_of(value: &str, unit: &str, text: &str) -> String {
-    format!("<div><dt>{} <small>{}</small></dt><dd>{text}</dd></div>\n", escape(value), escape(unit))
+pub(super) fn caveat(caveat: &Caveat) -> String {
+    let link = caveat.section.map(|id| format!(" <a href=\"#{id}\">See {id}</a>")).unwrap_or_default();
+    format!("<p><b>{}</b> {}{link}</p>\n", prose(&caveat.name), prose(&caveat.text))
 }

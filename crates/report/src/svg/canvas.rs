@@ -1,11 +1,16 @@
 //! The few SVG elements that the charts need.
+//!
+//! A drawing has no viewBox: places are in per cent of whatever room the page gives it, marks and letters in pixels. One drawing fits a
+//! phone, a screen and paper, and its letters never scale.
 
 use std::fmt::Write as _;
 
-use super::Shape;
 use crate::markup::escape;
 
-/// The position of a text relative to its point.
+/// A place in a drawing: per cent from the left, per cent from the top.
+pub(crate) type Place = (f64, f64);
+
+/// The position of a text relative to its place.
 #[derive(Clone, Copy)]
 pub(crate) enum Anchor {
     Start,
@@ -14,66 +19,92 @@ pub(crate) enum Anchor {
 }
 
 /// A drawing that grows.
+#[derive(Default)]
 pub(crate) struct Canvas {
-    pub(crate) width: f64,
-    pub(crate) height: f64,
     body: String,
 }
 
 impl Canvas {
-    pub(crate) fn new(width: f64, height: f64) -> Self {
-        Self { width, height, body: String::new() }
+    pub(crate) fn line(&mut self, (x1, y1): Place, (x2, y2): Place, class: &str) {
+        self.push(format_args!(r#"<line class="{class}" x1="{x1:.2}%" y1="{y1:.2}%" x2="{x2:.2}%" y2="{y2:.2}%"/>"#));
     }
 
-    pub(crate) fn line(&mut self, from: (f64, f64), to: (f64, f64), class: &str) {
-        let ((x1, y1), (x2, y2)) = (from, to);
-        self.push(format_args!(r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#));
+    /// A rectangle between two places.
+    pub(crate) fn rect(&mut self, (x1, y1): Place, (x2, y2): Place, class: &str) {
+        let (x, y, w, h) = (x1.min(x2), y1.min(y2), (x2 - x1).abs(), (y2 - y1).abs());
+        self.push(format_args!(r#"<rect class="{class}" x="{x:.2}%" y="{y:.2}%" width="{w:.2}%" height="{h:.2}%"/>"#));
     }
 
-    pub(crate) fn rect(&mut self, corner: (f64, f64), size: (f64, f64), class: &str) {
-        let ((x, y), (w, h)) = (corner, size);
-        self.push(format_args!(
-            r#"<rect class="{class}" x="{x:.1}" y="{y:.1}" width="{w:.1}" height="{h:.1}" rx="2"/>"#
-        ));
+    /// A circle with a radius in pixels.
+    pub(crate) fn circle(&mut self, (x, y): Place, radius: f64, class: &str) {
+        self.push(format_args!(r#"<circle class="{class}" cx="{x:.2}%" cy="{y:.2}%" r="{radius}"/>"#));
     }
 
-    pub(crate) fn circle(&mut self, (x, y): (f64, f64), radius: f64, class: &str) {
-        self.push(format_args!(r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius}"/>"#));
+    /// A path in pixels around a place.
+    pub(crate) fn mark(&mut self, (x, y): Place, path: &str, class: &str) {
+        self.push(format_args!(r#"<svg class="at" x="{x:.2}%" y="{y:.2}%"><path class="{class}" d="{path}"/></svg>"#));
     }
 
-    pub(crate) fn text(&mut self, (x, y): (f64, f64), anchor: Anchor, class: &str, text: &str) {
+    /// A text, moved by pixels from its place.
+    pub(crate) fn text(&mut self, (x, y): Place, (dx, dy): (f64, f64), anchor: Anchor, class: &str, text: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",
             Anchor::Middle => "middle",
             Anchor::End => "end",
         };
         let text = escape(text);
-        self.push(format_args!(r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#));
+        self.push(format_args!(
+            r#"<text class="{class}" x="{x:.2}%" y="{y:.2}%" dx="{dx}" dy="{dy}" text-anchor="{anchor}">{text}</text>"#
+        ));
     }
 
-    /// A line through all points.
-    pub(crate) fn curve(&mut self, points: &[(f64, f64)], class: &str) {
-        if points.len() > 1 {
-            let path = path(points);
-            self.push(format_args!(r#"<path class="curve {class}" d="{path}"/>"#));
+    /// A line through all places.
+    pub(crate) fn curve(&mut self, places: &[Place], class: &str) {
+        if places.len() > 1 {
+            self.shape(places, &format!("curve {class}"), "");
         }
     }
 
-    /// The area inside all points.
-    pub(crate) fn area(&mut self, points: &[(f64, f64)], class: &str) {
-        if points.len() > 2 {
-            let path = path(points);
-            self.push(format_args!(r#"<path class="area {class}" d="{path}Z"/>"#));
+    /// The area inside all places.
+    pub(crate) fn area(&mut self, places: &[Place], class: &str) {
+        if places.len() > 2 {
+            self.shape(places, &format!("area {class}"), "Z");
         }
     }
 
-    /// Returns the whole drawing; `label` describes it for screen readers.
-    pub(crate) fn finish(self, shape: Shape, label: &str) -> String {
-        let Self { width, height, body } = self;
-        let (class, label) = (shape.class(), escape(label));
-        format!(
-            r#"<svg class="chart {class}" viewBox="0 0 {width:.0} {height:.0}" role="img" aria-label="{label}"><title>{label}</title>{body}</svg>"#
-        )
+    /// Lines cannot be given in per cent: they are drawn in a unit square that is stretched, their strokes are not.
+    fn shape(&mut self, places: &[Place], class: &str, end: &str) {
+        let mut path = String::new();
+        for (i, (x, y)) in places.iter().enumerate() {
+            // Writing to a String cannot fail.
+            let _ = write!(path, "{}{:.1} {:.1}", if i == 0 { 'M' } else { 'L' }, x * 10.0, y * 10.0);
+        }
+        self.push(format_args!(
+            r#"<svg viewBox="0 0 1000 1000" preserveAspectRatio="none"><path class="{class}" d="{path}{end}"/></svg>"#
+        ));
+    }
+
+    /// A strip of the whole height, with a line in its middle and a text for who points there.
+    pub(crate) fn probe(&mut self, (from, to): (f64, f64), tip: &str) {
+        let (width, middle, tip) = (to - from, f64::midpoint(from, to), escape_lines(tip));
+        self.push(format_args!(
+            r#"<g class="probe" data-tip="{tip}"><rect x="{from:.2}%" width="{width:.2}%" height="100%"/><line x1="{middle:.2}%" x2="{middle:.2}%" y2="100%"/></g>"#
+        ));
+    }
+
+    /// All that follows belongs to a group, moved to the side by pixels, until [`Self::end_group`].
+    pub(crate) fn group(&mut self, class: &str, dx: f64) {
+        self.push(format_args!(r#"<g class="{class}" transform="translate({dx} 0)">"#));
+    }
+
+    pub(crate) fn end_group(&mut self) {
+        self.body.push_str("</g>");
+    }
+
+    /// The whole drawing; `label` says in words what it shows.
+    pub(crate) fn finish(self, class: &str, label: &str) -> String {
+        let (body, label) = (self.body, escape(label));
+        format!(r#"<svg class="{class}" role="img" aria-label="{label}">{body}</svg>"#)
     }
 
     /// The elements alone, for a picture with a frame of its own.
@@ -87,10 +118,7 @@ impl Canvas {
     }
 }
 
-fn path(points: &[(f64, f64)]) -> String {
-    let mut path = String::new();
-    for (i, (x, y)) in points.iter().enumerate() {
-        let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { 'M' } else { 'L' });
-    }
-    path
+/// Text of several lines in an attribute.
+pub(crate) fn escape_lines(text: &str) -> String {
+    text.lines().map(escape).collect::<Vec<_>>().join("&#10;")
 }

@@ -61,16 +61,22 @@ impl Scale {
         }
     }
 
-    /// Round values to mark, about as many as `room` pixels each allow.
-    pub(crate) fn ticks(&self, room: f64) -> Vec<f64> {
-        let wanted = ((self.to - self.from).abs() / room).max(2.0);
-        if self.log { self.log_ticks(wanted) } else { self.linear_ticks() }
+    /// About so many round values to mark.
+    pub(crate) fn ticks(&self, wanted: f64) -> Vec<f64> {
+        if !self.log {
+            return self.linear_ticks();
+        }
+        let ticks = self.log_ticks(wanted);
+        if ticks.len() < 2 { self.linear_ticks() } else { ticks }
     }
 
     fn linear_ticks(&self) -> Vec<f64> {
         let step = step(self.high - self.low);
         let first = (self.low / step).ceil();
-        (0..12).map(|i| (first + f64::from(i)) * step).filter(|tick| *tick <= self.high * 1.000_001).collect()
+        (0..12)
+            .map(|i| (first + f64::from(i)) * step)
+            .filter(|tick| *tick <= self.high * 1.000_001 && *tick >= self.low)
+            .collect()
     }
 
     /// Returns as many round steps of each decade as fit; with little room, ticks every few decades.
@@ -121,18 +127,19 @@ mod tests {
 
     #[test]
     fn ticks_are_round() {
-        assert_eq!(Scale::fit([5.0, 46.0], 0.0, 300.0).unwrap().ticks(60.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
-        assert_eq!(Scale::fit([0.9, 1_100.0], 0.0, 300.0).unwrap().ticks(70.0), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(Scale::fit([5.0, 46.0], 0.0, 300.0).unwrap().ticks(5.0), [0.0, 10.0, 20.0, 30.0, 40.0, 50.0]);
+        assert_eq!(Scale::fit([0.9, 1_100.0], 0.0, 300.0).unwrap().ticks(4.0), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(Scale::fit_log([3.6, 4.2], 0.0, 300.0).unwrap().ticks(6.0), [3.5, 3.75, 4.0, 4.25, 4.5]);
     }
 
     proptest! {
         #[test]
         fn every_value_lies_on_the_drawing(values in proptest::collection::vec(any::<f64>(), 0..9), other: f64) {
             if let Some(scale) = Scale::fit(values.iter().copied(), 10.0, 200.0) {
-                for value in values.into_iter().chain(scale.ticks(50.0)).chain([other]).filter(|v| !v.is_nan()) {
+                for value in values.into_iter().chain(scale.ticks(6.0)).chain([other]).filter(|v| !v.is_nan()) {
                     prop_assert!((9.99..=200.01).contains(&scale.at(value)), "{value} {scale:?}");
                 }
-                prop_assert!(scale.ticks(50.0).len() < 40);
+                prop_assert!(scale.ticks(6.0).len() < 40);
             }
         }
     }

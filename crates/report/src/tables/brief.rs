@@ -24,7 +24,6 @@ pub(crate) fn table(document: &Document) -> Option<Table> {
         let best = panel.best().filter(|_| panel.rows.len() > 1);
         lines.extend(panel.rows.iter().map(|row| Line::Cells {
             cells: cells(document, row),
-            series: None,
             best: best.is_some_and(|best| std::ptr::eq(best, *row)),
         }));
     }

@@ -28,7 +28,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
             let mut cells = vec![view::label(row).to_owned()];
             cells.extend(times.iter().map(cycles));
             cells.extend(times.iter().map(ns));
-            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best: false });
+            lines.push(Line::Cells { cells, best: false });
         }
     }
     let mut columns = vec![words("path")];

@@ -36,7 +36,7 @@ pub(crate) fn table(rows: &[&Row]) -> Option<Table> {
                 count(effective.and_then(|effective| effective.p99)),
             ];
             let cells = [vec![view::label(row).to_owned()], p50.into(), p99.into(), worth.into()].concat();
-            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best: false });
+            lines.push(Line::Cells { cells, best: false });
         }
     }
     let head = |name: &str| format!("{name} {}", unit.name);

@@ -44,7 +44,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Table {
             let best = fastest.is_some_and(|fastest| std::ptr::eq(fastest, row));
             let mut cells = cells(document, row, unit, against);
             cpu::cells(rows, row, &mut cells);
-            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
+            lines.push(Line::Cells { cells, best });
         }
     }
     let (mut columns, mut notes) = (columns(unit, against), missing(rows));

@@ -47,17 +47,15 @@ pub(crate) enum Line {
     Cells {
         /// The cells.
         cells: Vec<String>,
-        /// The name by which a chart knows this row.
-        series: Option<String>,
         /// The fastest of its group.
         best: bool,
     },
 }
 
 impl Line {
-    /// A line that no chart shows.
+    /// A line that does not stand out.
     pub(crate) fn plain(cells: Vec<String>) -> Self {
-        Self::Cells { cells, series: None, best: false }
+        Self::Cells { cells, best: false }
     }
 }
 

@@ -18,7 +18,7 @@ pub(crate) fn table(rows: &[&Row]) -> Table {
             let mut cells = cells(row, unit);
             cpu::cells(rows, row, &mut cells);
             let best = knee.is_some() && knee == row.rate_offered;
-            lines.push(Line::Cells { cells, series: None, best });
+            lines.push(Line::Cells { cells, best });
         }
     }
     let head = |name: &str| format!("{name} {}", unit.name);

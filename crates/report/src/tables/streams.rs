@@ -24,7 +24,7 @@ pub(crate) fn table(document: &Document, rows: &[&Row]) -> Option<Table> {
                 cells.push(row.congestion.clone().unwrap_or_else(|| MISSING.into()));
             }
             cpu::cells(rows, row, &mut cells);
-            lines.push(Line::Cells { cells, series: Some(view::label(row).into()), best });
+            lines.push(Line::Cells { cells, best });
         }
     }
     let mut columns = vec![

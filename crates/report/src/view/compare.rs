@@ -42,11 +42,6 @@ pub(crate) fn controls<'a>(ratios: impl IntoIterator<Item = &'a Ratio>) -> Vec<&
     controls
 }
 
-/// The control of `row`: its path against itself.
-pub(crate) fn control<'a>(document: &'a Document, row: &Row) -> Option<&'a Ratio> {
-    document.ratios.iter().find(|ratio| is_control(ratio) && ratio.of == label(row) && belongs(ratio, row, "p50"))
-}
-
 fn belongs(ratio: &Ratio, row: &Row, stat: &str) -> bool {
     let scenario = ratio.scenario.is_empty() || ratio.scenario == row.scenario;
     let transport = ratio.transport.is_empty() || ratio.transport == row.transport;
@@ -68,7 +63,13 @@ fn is_usable(ratio: &Ratio) -> bool {
 
 /// The middle one of the noise floors of all paths' medians, floors of the machine aside.
 pub(crate) fn typical_noise(document: &Document) -> Option<f64> {
-    let paths = document.ratios.iter().filter(|ratio| ratio.stat == "p50" && !super::path::is_floor(&ratio.of));
+    typical_noise_of(document, |_| true)
+}
+
+/// Like [`typical_noise`], of the paths that `select` lets through.
+pub(crate) fn typical_noise_of(document: &Document, select: impl Fn(&str) -> bool) -> Option<f64> {
+    let is_path = |ratio: &&Ratio| ratio.stat == "p50" && !super::path::is_floor(&ratio.of) && select(&ratio.of);
+    let paths = document.ratios.iter().filter(is_path);
     let controls = controls(paths);
     Some(noise_floor(controls.get(controls.len() / 2)?))
 }

@@ -137,6 +137,9 @@ fn against(document: &Document, ratio: &Ratio) -> String {
     }
 }
 
+/// What modes mean for a percentile.
+pub(crate) const MODES: &str = " A percentile of it says which mode was met more often.";
+
 /// One sentence for each row whose slices have modes.
 pub(crate) fn modes(document: &Document) -> Vec<String> {
     let sentence = |row: &Row| {
@@ -148,7 +151,7 @@ pub(crate) fn modes(document: &Document) -> Vec<String> {
         };
         let modes: Vec<String> = row.modes.iter().zip(&shares).map(mode).collect();
         format!(
-            "{} over {}, {}{}{}{}, has {} modes: {}. A percentile of it says which mode was met more often.",
+            "{} over {}, {}{}{}{}, has {} modes: {}.{MODES}",
             label(row),
             words::transport(&row.transport),
             number::bytes(row.size),
