@@ -2,6 +2,8 @@
 
 mod bench;
 mod bench_fix;
+mod doctor;
+mod fleet;
 mod ring;
 mod run;
 pub(crate) mod tune;
@@ -13,6 +15,8 @@ use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
 pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use doctor::Doctor;
+pub(crate) use fleet::{Fleet, FleetCompare};
 pub(crate) use ring::*;
 pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
@@ -36,6 +40,8 @@ const AFTER_HELP: &str = "Examples:
   sidestep bench rr --to 192.0.2.2 --json a.json
   sidestep compare a.json b.json                       better, worse, or no measurable difference
   sidestep compare a1.json,a2.json b1.json,b2.json     several runs per side, which resolve smaller differences
+  sidestep fleet compare results                       which of many hosts differs, and what goes with it
+  sidestep doctor                                      what works on this host, what is missing, the next step
   sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
   sidestep run -- redis-server                         an unmodified program, past the kernel
   sidestep tune check --cpus 2-3                       the settings of this host that cost latency
@@ -53,6 +59,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Compare a result with an earlier one, row by row
     Compare(Compare),
+    /// Say what works on this host, what is missing for each command, and the next step
+    Doctor(Doctor),
+    /// Compare many hosts by their results
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),
