@@ -5,10 +5,12 @@ mod audit;
 mod ethtool;
 mod generic;
 mod napi;
+mod xdp;
 
 use crate::host::Absence;
 use crate::location::{Location, Scheme};
 use ethtool::Settings;
+pub use xdp::{XdpFeatures, xdp_features};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
