@@ -13,6 +13,7 @@ mod cpu_time;
 mod cpus_of_ends;
 mod fit;
 pub mod fix;
+pub mod fleet;
 mod frames;
 mod host;
 mod link;

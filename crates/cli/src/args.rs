@@ -2,6 +2,8 @@
 
 mod bench;
 mod bench_fix;
+mod doctor;
+mod fleet;
 mod ring;
 mod run;
 pub(crate) mod tune;
@@ -13,6 +15,8 @@ use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
 pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+pub(crate) use doctor::Doctor;
+pub(crate) use fleet::{Fleet, FleetCompare};
 pub(crate) use ring::*;
 pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
@@ -42,6 +46,11 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Compare a result with an earlier one, row by row
     Compare(Compare),
+    /// Say what works on this host, what is missing for each command, and the next step
+    Doctor(Doctor),
+    /// Compare many hosts by their results
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),

@@ -17,6 +17,8 @@ sidestep bench ring --pace hot,1us                   rings and pipes between two
 sidestep bench serve --listen 192.0.2.2:7411         on one machine; then on the other:
 sidestep bench rr --to 192.0.2.2 --json a.json
 sidestep compare a.json b.json                       better, worse, or no measurable difference
+sidestep doctor                                      what works on this host, and what is missing
+sidestep fleet compare results                       which of many hosts differs
 sidestep tune check --cpus 2-3                       the settings of this host that cost latency
 sidestep run -- redis-server                         an unmodified program, past the kernel
 sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
@@ -152,6 +154,18 @@ sidestep control --cleanup                            after a control plane was 
         "sidestep lab up try
 sidestep lab up try --queues 4 --mtu 9000
 sidestep lab up wan --impair loss=1%,delay=5ms,jitter=1ms",
+    ),
+    (
+        "doctor",
+        "sidestep doctor                           what this user can do; as root, what root can
+sidestep doctor --interface eth1
+sidestep doctor --json doctor.json",
+    ),
+    (
+        "fleet compare",
+        "sidestep fleet compare results            files of `bench` or `demo` of many hosts
+sidestep fleet compare results --baseline host-07
+sidestep fleet compare results --baseline good.json --json fleet.json",
     ),
     ("lab down", "sidestep lab down try\nsidestep lab down --force try"),
     (

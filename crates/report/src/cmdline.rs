@@ -138,10 +138,7 @@ mod tests {
 
     #[test]
     fn a_name_that_only_begins_like_one_is_left_out() {
-        assert_eq!(
-            shown("idlewild=1 tscx pcie_aspm.policy=performance"),
-            ("pcie_aspm.policy=performance".into(), 2)
-        );
+        assert_eq!(shown("idlewild=1 tscx pcie_aspm.policy=performance"), ("pcie_aspm.policy=performance".into(), 2));
         assert_eq!(shown(""), (String::new(), 0));
     }
 

@@ -48,6 +48,14 @@ pub fn read(path: &Path) -> Result<Document, Problem> {
     read_from(file, &name)
 }
 
+/// The document in a regular file that was found in a folder: pipes and devices are refused, not waited for.
+pub fn read_found(path: &Path) -> Result<Document, Problem> {
+    let name = path.display().to_string();
+    let file = file::open_regular(path)
+        .map_err(|error| Problem::failed(format!("cannot read {name}"), error).next(CHECK_PATH))?;
+    read_from(file, &name)
+}
+
 /// The document that `reader` gives; `name` stands for it in errors.
 pub(crate) fn read_from(reader: impl Read, name: &str) -> Result<Document, Problem> {
     let mut bytes = Vec::new();

@@ -41,6 +41,20 @@ pub fn open(path: &Path) -> io::Result<File> {
     Err(io::Error::new(ErrorKind::InvalidInput, format!("{what}; a file or a pipe can be read")))
 }
 
+/// Opens a regular file, and nothing else: for files that were found and not named, among which a pipe would be waited for.
+///
+/// # Errors
+/// Fails if it cannot be opened, or is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    // A pipe that is opened so does not wait for its writer (fifo(7)).
+    let flags = libc::O_NOCTTY | libc::O_NONBLOCK;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file"))
+}
+
 /// Opens what is there and is not replaced by writing (a device, a pipe) for writing. It does not wait for the reader of a pipe.
 ///
 /// # Errors
@@ -100,6 +114,20 @@ mod tests {
         let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
         open_in_place(&fifo).unwrap().write_all(b"whole").unwrap();
         assert_eq!(read_open(reader, 8).unwrap(), b"whole");
+        std::fs::remove_file(&fifo).unwrap();
+    }
+
+    #[test]
+    fn a_pipe_that_was_found_is_not_waited_for() {
+        let fifo = path("found");
+        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
+        // SAFETY: the name is a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        assert!(open_regular(&fifo).unwrap_err().to_string().contains("no regular file"));
+        std::fs::remove_file(&fifo).unwrap();
+        assert!(open_regular(&std::env::temp_dir()).is_err() && open_regular(&fifo).is_err());
+        std::fs::write(&fifo, "x").unwrap();
+        assert!(open_regular(&fifo).is_ok());
         std::fs::remove_file(&fifo).unwrap();
     }
 

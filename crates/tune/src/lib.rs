@@ -33,4 +33,4 @@ pub mod trial;
 mod value;
 pub mod want;
 
-pub use netlink::decode_any;
+pub use netlink::{XdpFeatures, decode_any, xdp_features};

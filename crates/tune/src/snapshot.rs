@@ -60,6 +60,11 @@ impl Store {
         Self { folder: folder.into() }
     }
 
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Waits until no other process changes settings.
     pub fn lock(&self) -> Result<Lock, Problem> {
         let failed = |error: io::Error| {

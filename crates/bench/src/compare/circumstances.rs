@@ -69,7 +69,7 @@ fn not_in_turn(before: &[Document], after: &[Document]) -> Option<String> {
         .then(|| "time: the runs of one side came after all of the other's; take them in turn".to_owned())
 }
 
-fn facts(run: &Document) -> Vec<(&'static str, String)> {
+pub(crate) fn facts(run: &Document) -> Vec<(&'static str, String)> {
     let of_rates = |fact: fn(&RateDetail) -> Option<String>| {
         let mut all: Vec<String> = run.results.iter().filter_map(|row| fact(row.rate.as_ref()?)).collect();
         all.sort();

@@ -10,19 +10,19 @@ const USELESS: f64 = 1.0;
 
 /// A difference of logarithms, second side minus first.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Difference {
-    pub(super) log: f64,
+pub(crate) struct Difference {
+    pub(crate) log: f64,
     /// Its standard error downwards and upwards.
-    pub(super) errors: [f64; 2],
+    pub(crate) errors: [f64; 2],
     /// Degrees of freedom of the errors.
-    pub(super) freedom: f64,
+    pub(crate) freedom: f64,
     /// Differences of logarithms up to this are noise.
-    pub(super) floor: f64,
+    pub(crate) floor: f64,
 }
 
 impl Difference {
     /// The ratio with its 95 % interval; not corrected for the number of rows.
-    pub(super) fn ratio(&self) -> (f64, [f64; 2]) {
+    pub(crate) fn ratio(&self) -> (f64, [f64; 2]) {
         let t = student::t95(self.freedom);
         let [below, above] = self.errors.map(|error| t * error);
         (self.log.exp(), [(self.log - below).exp(), (self.log + above).exp()])
@@ -30,7 +30,7 @@ impl Difference {
 
     /// Of two shares, whose difference has this error: losses are tested by how many more there are, and shown by how many times more.
     /// The logarithm of a side that lost nothing has no error of its own.
-    pub(super) fn of_shares(shares: [f64; 2], logs: [f64; 2], error: f64, freedom: f64, floor: f64) -> Self {
+    pub(crate) fn of_shares(shares: [f64; 2], logs: [f64; 2], error: f64, freedom: f64, floor: f64) -> Self {
         let (apart, log) = ((shares[1] - shares[0]).abs(), logs[1] - logs[0]);
         let relative = if apart > 0.0 { log.abs() / apart * error } else { (error / shares[0].max(error)).ln_1p() };
         Self { log, errors: [relative; 2], freedom, floor }
@@ -42,19 +42,19 @@ impl Difference {
     }
 
     /// Returns the probability of a difference as far beyond the floor if there is none beyond it.
-    pub(super) fn p_value(&self) -> f64 {
+    pub(crate) fn p_value(&self) -> f64 {
         let beyond = (self.log.abs() - self.floor).max(0.0);
         if beyond == 0.0 { 1.0 } else { student::p_value(beyond / self.error(), self.freedom) }
     }
 
     /// The smallest change, as a share, that would have been found in four of five comparisons beside `tests` others.
-    pub(super) fn detectable(&self, tests: usize) -> f64 {
+    pub(crate) fn detectable(&self, tests: usize) -> f64 {
         let level = SIGNIFICANCE / tests.max(1) as f64;
         (self.floor + student::detectable(level, POWER, self.freedom) * self.error()).exp_m1()
     }
 
     /// The verdict by a corrected probability.
-    pub(super) fn verdict(&self, p_value: f64, detectable: f64, more_is_better: bool) -> Verdict {
+    pub(crate) fn verdict(&self, p_value: f64, detectable: f64, more_is_better: bool) -> Verdict {
         match p_value < SIGNIFICANCE {
             true if (self.log > 0.0) == more_is_better => Verdict::Better,
             true => Verdict::Worse,
@@ -66,7 +66,7 @@ impl Difference {
 
 /// Corrects probabilities for their number (Holm 1979): the chance that any of them is called a difference by mistake stays below
 /// the level of one.
-pub(super) fn holm(p_values: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let mut corrected = vec![1.0; p_values.len()];

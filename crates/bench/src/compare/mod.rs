@@ -6,13 +6,13 @@
 //! side (`several`). Probabilities are corrected for the number of statistics in the table (`difference`).
 
 mod alternate;
-mod circumstances;
+pub(crate) mod circumstances;
 mod command;
-mod difference;
+pub(crate) mod difference;
 mod distinct;
-mod pair;
-mod several;
-mod statistic;
+pub(crate) mod pair;
+pub(crate) mod several;
+pub(crate) mod statistic;
 
 pub use alternate::{Alternate, Alternated};
 pub use distinct::{check_distinct, is_on_both};
@@ -26,7 +26,7 @@ use statistic::Reading;
 use std::collections::{HashMap, HashSet};
 
 /// The chance that a table of equal runs calls any row different.
-const SIGNIFICANCE: f64 = 0.05;
+pub(crate) const SIGNIFICANCE: f64 = 0.05;
 
 /// The verdict on the second side against the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -176,7 +176,7 @@ impl<'d> Side<'d> {
 }
 
 /// Returns the name of a row: everything but its figures.
-fn name(row: &Row) -> String {
+pub(crate) fn name(row: &Row) -> String {
     let rate = row.rate_offered.map_or_else(String::new, |rate| format!(" at {rate}/s"));
     let rung = row.rung.as_ref().map_or_else(String::new, |rung| format!(" (rung {rung})"));
     let measure = match row.measure.as_str() {
@@ -255,7 +255,7 @@ fn judge(found: Vec<(Compared, Option<Difference>)>) -> Vec<Compared> {
 }
 
 /// The median; none of nothing.
-fn middle(mut values: Vec<f64>) -> Option<f64> {
+pub(crate) fn middle(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let last = values.len().checked_sub(1)?;
     Some((values[last / 2] + values[values.len() / 2]) / 2.0)

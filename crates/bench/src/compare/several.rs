@@ -17,16 +17,25 @@ pub(super) fn compare(
     (after, second): (&[&Row], &[Document]),
 ) -> Option<Difference> {
     let read = |rows: &[&Row]| rows.iter().map(|row| statistic.read(row)).collect::<Option<Vec<Reading>>>();
-    let (before, after) = (read(before)?, read(after)?);
+    of_readings(statistic, &read(before)?, &read(after)?, circumstances::machine_change(first, second))
+}
+
+/// The same of what the runs say, with the change of the machine between the sides.
+pub(crate) fn of_readings(
+    statistic: Statistic,
+    before: &[Reading],
+    after: &[Reading],
+    change: f64,
+) -> Option<Difference> {
     let is_share = statistic == Statistic::Lost;
-    let (error, freedom) = error(&values(&before, is_share), &values(&after, is_share))?;
+    let (error, freedom) = error(&values(before, is_share), &values(after, is_share))?;
     // The spread of a side of one run is not known: its floor stands for it.
     let is_single = before.len() == 1 || after.len() == 1;
     let least = if is_single { statistic.floor_of_single_runs() } else { FLOOR_MIN };
-    let floor = circumstances::machine_change(first, second).max(least);
-    let logs = [mean(&values(&before, false))?, mean(&values(&after, false))?];
+    let floor = change.max(least);
+    let logs = [mean(&values(before, false))?, mean(&values(after, false))?];
     if is_share {
-        let shares = [mean(&values(&before, true))?, mean(&values(&after, true))?];
+        let shares = [mean(&values(before, true))?, mean(&values(after, true))?];
         return Some(Difference::of_shares(shares, logs, error, freedom, floor.ln_1p()));
     }
     Some(Difference { log: logs[1] - logs[0], errors: [error; 2], freedom, floor: floor.ln_1p() })

@@ -27,7 +27,7 @@ pub enum Statistic {
 }
 
 /// All of them, in the order of the table.
-pub(super) const ALL: [Statistic; 5] =
+pub(crate) const ALL: [Statistic; 5] =
     [Statistic::P50, Statistic::P99, Statistic::P99_9, Statistic::Rate, Statistic::Lost];
 
 /// Added to lost messages, so that none has a logarithm (Anscombe).
@@ -35,15 +35,15 @@ const HALF_A_MESSAGE: f64 = 0.5;
 
 /// What one run says of a statistic.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(crate) struct Reading {
     /// The value as it is shown.
-    pub(super) value: f64,
+    pub(crate) value: f64,
     /// Its logarithm, as it is compared.
-    pub(super) log: f64,
+    pub(crate) log: f64,
     /// Its standard error downwards and upwards, as its slices tell it: of the logarithm; of losses, of the share itself.
-    pub(super) errors: [f64; 2],
+    pub(crate) errors: [f64; 2],
     /// Degrees of freedom of that error.
-    pub(super) freedom: f64,
+    pub(crate) freedom: f64,
 }
 
 impl Statistic {
@@ -59,12 +59,12 @@ impl Statistic {
     }
 
     /// Returns whether more of it is better.
-    pub(super) fn is_gain(self) -> bool {
+    pub(crate) fn is_gain(self) -> bool {
         self == Self::Rate
     }
 
     /// Returns whether rows of this kind have it at all. The percentiles of a stream mean nothing.
-    pub(super) fn belongs_to(self, row: &Row) -> bool {
+    pub(crate) fn belongs_to(self, row: &Row) -> bool {
         let is_stream = row.measure == PER_MESSAGE;
         match self {
             Self::P50 => !is_stream,
@@ -77,7 +77,7 @@ impl Statistic {
 
     /// Differences of single runs up to this share are not called one, whatever their intervals: equal runs of a shared
     /// machine differed by as much (SPEC.md).
-    pub(super) fn floor_of_single_runs(self) -> f64 {
+    pub(crate) fn floor_of_single_runs(self) -> f64 {
         match self {
             Self::P50 | Self::Rate => 0.05,
             Self::P99 => 0.15,
@@ -87,7 +87,7 @@ impl Statistic {
     }
 
     /// Reads it; none where the run has too little of it.
-    pub(super) fn read(self, row: &Row) -> Option<Reading> {
+    pub(crate) fn read(self, row: &Row) -> Option<Reading> {
         if self == Self::Lost {
             return Self::lost(row);
         }
@@ -126,7 +126,7 @@ impl Statistic {
     }
 
     /// How far from 1 the interval of the row's control reaches: what this run makes of no difference at all; none where it has none.
-    pub(super) fn control(self, row: &Row, document: &Document) -> Option<f64> {
+    pub(crate) fn control(self, row: &Row, document: &Document) -> Option<f64> {
         let this = row.rung.as_ref().unwrap_or(&row.path);
         let stat = match self {
             Self::P50 => "p50",

@@ -6,7 +6,9 @@ mod bench_ring;
 mod compare;
 mod control;
 mod demo;
+mod doctor;
 mod fix;
+mod fleet;
 mod lab;
 mod manual;
 mod measured;
@@ -25,6 +27,8 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Fleet(args) => fleet::run(&args),
         Command::Tune(command) => tune::run(command),
         Command::Run(args) => run::run(&args),
         Command::Control(args) => control::run(args),

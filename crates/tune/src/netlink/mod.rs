@@ -5,12 +5,14 @@ mod audit;
 mod ethtool;
 mod generic;
 mod napi;
+mod xdp;
 
 use crate::host::Absence;
 use crate::location::{Location, Scheme};
 use ethtool::Settings;
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+pub use xdp::{XdpFeatures, xdp_features};
 
 /// The group of settings of single queues, which ethtool's ioctl alone has (ETHTOOL_PERQUEUE).
 const QUEUES: &str = "queues";
