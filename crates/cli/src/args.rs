@@ -8,6 +8,7 @@ pub(crate) mod tune;
 pub(crate) mod tune_run;
 pub(crate) mod tune_subject;
 pub(crate) mod tune_verify;
+mod watch;
 
 use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
@@ -18,6 +19,7 @@ pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
+pub(crate) use watch::Watch;
 
 /// Low-latency networking for trading on stock Linux: measure, tune, bypass.
 #[derive(Debug, Parser)]
@@ -39,6 +41,7 @@ const AFTER_HELP: &str = "Examples:
   sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
   sidestep run -- redis-server                         an unmodified program, past the kernel
   sidestep tune check --cpus 2-3                       the settings of this host that cost latency
+  sidestep watch                                       latency all day, as metrics for Prometheus
 
 With SIDESTEP_VERBOSE=1 the control planes of a measurement report what they attach and detach.
 Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough data,
@@ -64,6 +67,8 @@ pub(crate) enum Command {
     Ps(Ps),
     /// Show rates, round trips and paths of sockets and stacks, live
     Top(Top),
+    /// Watch this host's latency all day, for Prometheus: small probes, hiccups, findings
+    Watch(Box<Watch>),
     /// Manage labs: two hosts on this machine, network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),
