@@ -31,7 +31,8 @@ pub(crate) type Series = BTreeMap<String, f64>;
 impl Watch {
     /// Starts one with short intervals and these further arguments.
     pub(crate) fn start(arguments: &[&str]) -> Self {
-        let mut command = sidestep(&["watch", "--every", "200ms", "--slice", "2ms"]);
+        let usual = if arguments.contains(&"--every") { &[][..] } else { &["--every", "200ms", "--slice", "2ms"] };
+        let mut command = sidestep(&[&["watch"], usual].concat());
         let mut child = command.args(arguments).stdout(Stdio::null()).spawn().expect("the binary is built");
         let lines = Arc::new(Mutex::new(Vec::new()));
         let (told, from) = (Arc::clone(&lines), BufReader::new(child.stderr.take().expect("piped")));
@@ -57,7 +58,9 @@ impl Watch {
     /// Where it serves.
     pub(crate) fn address(&self) -> String {
         let told = || {
-            let url = self.lines().iter().find_map(|line| line.split_once("http://").map(|(_, url)| url.to_owned()))?;
+            let lines = self.lines();
+            assert!(!lines.iter().any(|line| line.starts_with("error:")), "{lines:?}");
+            let url = lines.iter().find_map(|line| line.split_once("http://").map(|(_, url)| url.to_owned()))?;
             url.split_once('/').map(|(address, _)| address.to_owned())
         };
         wait("an address", told)

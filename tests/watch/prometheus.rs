@@ -82,7 +82,10 @@ impl Prometheus {
         command.arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()));
         command.args(["--web.listen-address", &address, "--log.level=error"]);
         let process = Process(command.stdout(Stdio::null()).spawn().expect("it is there"));
-        wait("a Prometheus", || std::net::TcpStream::connect(&address).ok());
+        wait("a Prometheus", || {
+            std::net::TcpStream::connect(&address).ok()?;
+            get(&address, "/-/ready").contains(" 200 OK\r\n").then_some(())
+        });
         Self { _process: process, _folder: folder, address }
     }
 
