@@ -19,7 +19,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xdp_steering", &["sys", "ring", "kernel_ring"]),
     ("socket", &["sys", "wire", "ring", "frame", "stack", "control_api"]),
     ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
-    ("fix", &["sys", "socket"]),
+    ("metrics", &["sys"]),
+    ("fix", &["sys", "socket", "metrics"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
@@ -44,6 +45,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("doctor", &["sys", "frame", "control_api", "xdp_steering", "control", "tune", "unmodified"]),
+    ("watch", &["sys", "control_api", "metrics", "tune", "bench"]),
     (
         "cli",
         &[
@@ -59,6 +61,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "tune",
             "unmodified",
             "doctor",
+            "watch",
         ],
     ),
     ("testkit", &["sys", "lab"]),

@@ -23,6 +23,7 @@ mod mtu;
 pub mod path;
 pub mod peer;
 pub mod place;
+pub mod probe;
 pub mod ring;
 pub mod run;
 pub mod scenario;

@@ -10,6 +10,7 @@ pub(crate) mod tune;
 pub(crate) mod tune_run;
 pub(crate) mod tune_subject;
 pub(crate) mod tune_verify;
+mod watch;
 
 use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
@@ -22,6 +23,7 @@ pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
 use std::path::PathBuf;
 use std::time::Duration;
+pub(crate) use watch::Watch;
 
 /// Low-latency networking for trading on stock Linux: measure, tune, bypass, trade.
 #[derive(Debug, Parser)]
@@ -62,6 +64,8 @@ pub(crate) enum Command {
     Ps(Ps),
     /// Show rates, round trips and paths of sockets and stacks, live
     Top(Top),
+    /// Watch this host's latency all day, for Prometheus: small probes, hiccups, findings
+    Watch(Box<Watch>),
     /// Manage labs: two hosts on this machine, network namespaces joined by a wire
     #[command(subcommand)]
     Lab(Lab),

@@ -19,6 +19,7 @@ sidestep bench rr --to 192.0.2.2 --json a.json
 sidestep compare a.json b.json                       better, worse, or no measurable difference
 sidestep doctor                                      what works on this host, and what is missing
 sidestep fleet compare results                       which of many hosts differs
+sidestep watch                                       latency all day, as metrics for Prometheus
 sidestep tune check --cpus 2-3                       the settings of this host that cost latency
 sidestep run -- redis-server                         an unmodified program, past the kernel
 sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
@@ -166,6 +167,14 @@ sidestep doctor --json doctor.json",
         "sidestep fleet compare results            files of `bench` or `demo` of many hosts
 sidestep fleet compare results --baseline host-07
 sidestep fleet compare results --baseline good.json --json fleet.json",
+    ),
+    (
+        "watch",
+        "sidestep watch                            loopback; metrics at http://127.0.0.1:9465/metrics
+sidestep watch --to 192.0.2.2 --every 30s  against `bench serve` on another host
+sidestep watch --file /var/lib/prometheus/node-exporter/sidestep.prom
+sidestep watch --once                     look once, print the metrics, end
+sidestep watch --paths kernel-spin --transport tcp,udp --cpus 2,3 --tune-every never",
     ),
     ("lab down", "sidestep lab down try\nsidestep lab down --force try"),
     (

@@ -2,8 +2,9 @@
 
 use sidestep_sys::Problem;
 use sidestep_sys::problem::Kind;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::{flag, low_level::pipe};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -24,6 +25,22 @@ pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Problem> {
             })?;
     }
     Ok(stop)
+}
+
+/// A socket that can be read once SIGINT or SIGTERM has come, for a daemon that sleeps until then. SIGHUP, which ends a process by
+/// default, does nothing from here on.
+pub(crate) fn stop_wire() -> Result<UnixStream, Problem> {
+    let wire = || {
+        let (read, write) = UnixStream::pair()?;
+        pipe::register(SIGINT, write.try_clone()?)?;
+        pipe::register(SIGTERM, write)?;
+        flag::register(SIGHUP, Arc::default())?;
+        Ok(read)
+    };
+    wire().map_err(|error: std::io::Error| {
+        Problem::failed("cannot handle signals", error)
+            .next("check what forbids sigaction(2), such as a seccomp filter, and the limit of open files: ulimit -n")
+    })
 }
 
 /// Names the signal in the problem of a run that one has ended.

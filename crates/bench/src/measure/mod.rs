@@ -106,6 +106,20 @@ impl Bench {
         }
     }
 
+    /// Goes on between other ends.
+    pub(crate) fn renew(&mut self, ends: Ends, cpus: Cpus) {
+        self.hang_up();
+        self.ends = ends;
+        self.cpus = cpus;
+    }
+
+    /// Closes the control connection, upon which the peer ends, and what was connected to with it.
+    pub(crate) fn hang_up(&mut self) {
+        self.plane = None;
+        self.keeper.end();
+        self.ends.control.close();
+    }
+
     /// The two ends and what lies between them.
     pub(crate) fn ends(&self) -> &Ends {
         &self.ends

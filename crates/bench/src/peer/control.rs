@@ -180,6 +180,12 @@ impl Control {
         self.socket.set_nonblocking(false).is_err() || is_there
     }
 
+    /// Closes the connection for both ends.
+    pub(crate) fn close(&self) {
+        // One that is broken is closed.
+        let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+
     /// Returns whether the other end has closed, without waiting.
     pub fn is_closed(&self) -> bool {
         if self.socket.set_nonblocking(true).is_err() {

@@ -99,6 +99,11 @@ impl Arm {
         self.record.refusal.is_none()
     }
 
+    /// Returns the reason why it cannot be measured, if that is known.
+    pub(crate) fn refusal(&self) -> Option<&str> {
+        self.record.refusal.as_deref()
+    }
+
     /// For a progress bar.
     pub(super) fn label(&self) -> String {
         let Target { transport, path, size, .. } = self.target;

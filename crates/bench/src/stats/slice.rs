@@ -64,6 +64,18 @@ impl Slice {
         self.histogram.len()
     }
 
+    /// Calls `each` with every sample, ns, and how often there is such a one.
+    pub(crate) fn each(&self, each: &mut dyn FnMut(u64, u64)) {
+        for value in self.histogram.iter_recorded() {
+            each(value.value_iterated_to(), value.count_at_value().into());
+        }
+    }
+
+    /// The longest sample, ns.
+    pub(crate) fn longest_ns(&self) -> u64 {
+        self.max
+    }
+
     /// Returns whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0

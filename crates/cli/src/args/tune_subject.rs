@@ -38,7 +38,7 @@ pub(crate) struct Choice {
     pub(crate) allow: Vec<String>,
 }
 
-pub(super) fn cpu_list(text: &str) -> Result<CpuSet, String> {
+pub(in crate::args) fn cpu_list(text: &str) -> Result<CpuSet, String> {
     match CpuSet::list(text) {
         Some(set) if !set.is_empty() => Ok(set),
         _ => Err("give a list of CPUs like 2-3,8".into()),

@@ -17,6 +17,7 @@ mod ring;
 mod run;
 mod top;
 mod tune;
+mod watch;
 
 use crate::args::{Cli, Command};
 use sidestep_sys::Problem;
@@ -34,6 +35,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Control(args) => control::run(args),
         Command::Ps(args) => ps::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Watch(args) => watch::run(*args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
         Command::Fix(args) => fix::run(args),

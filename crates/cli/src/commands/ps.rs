@@ -78,8 +78,8 @@ pub(super) fn is_wanted(filter: &[String], pid: Option<u32>, name: &str) -> bool
     filter.is_empty() || filter.iter().any(is_meant)
 }
 
-/// Names under which this command and `sidestep top` connect to control.
-pub(super) const OBSERVERS: [&str; 2] = ["sidestep ps", "sidestep top"];
+/// Names under which this command, `sidestep top` and `sidestep watch` connect to control.
+pub(super) const OBSERVERS: [&str; 3] = ["sidestep ps", "sidestep top", "sidestep watch"];
 
 /// Returns whether a client only looks on. Its name alone does not hide a program that has something.
 fn is_observer(line: &ClientLine) -> bool {

@@ -14,17 +14,17 @@
 //! An answer begins with `ok` or `error`, on a line of its own; behind an error stands why, and on the next line what to do.
 
 use super::core::{Engine, Handle};
-use super::http;
 use super::request::Request;
 use crate::metrics::{Snapshot, Strangers, render, render_strangers};
 use crate::session::{Application, Phase};
 use crate::store::Store;
+use sidestep_metrics::http;
 use sidestep_socket::stream::{SocketFile, is_out_of_descriptors};
 use sidestep_sys::{Problem, unix_socket};
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -103,16 +103,17 @@ impl AdminSocket {
     /// # Errors
     /// The address cannot be had.
     pub fn http(address: SocketAddr) -> Result<Self, Problem> {
-        let fail = |error: io::Error| {
-            Problem::failed(format!("cannot listen on {address}"), error)
-                .next("choose an address of this host and a port that is free, or 0 for any")
-        };
-        let listener = TcpListener::bind(address).map_err(fail)?;
-        let local = listener.local_addr().map_err(fail)?;
+        let (listener, local) = http::listen(address)?;
         let (sender, requests) = channel();
-        let render = move || pass_on(&sender, "metrics");
+        let render = move || {
+            let answer = pass_on(&sender, "metrics")?;
+            Ok(answer.strip_prefix("ok\n").map(str::to_owned).unwrap_or(answer))
+        };
         let work = move || http::serve(&listener, render);
-        std::thread::Builder::new().name("fix-metrics".into()).spawn(work).map_err(fail)?;
+        let started = std::thread::Builder::new().name("fix-metrics".into()).spawn(work);
+        started.map_err(|error| {
+            Problem::failed("cannot serve metrics", error).next("raise the limit of processes: ulimit -u")
+        })?;
         Ok(Self { requests, file: None, address: Some(local) })
     }
 }

@@ -23,7 +23,6 @@ mod core;
 mod crowd;
 mod dial;
 mod driver;
-mod http;
 mod key_file;
 mod pending;
 mod plan;

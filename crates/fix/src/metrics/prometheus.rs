@@ -2,6 +2,7 @@
 
 use super::Metrics;
 use crate::session::Counters;
+use sidestep_metrics::text::label;
 use std::fmt::Write;
 
 /// Upper bounds of the histogram's buckets, ns.
@@ -129,11 +130,6 @@ fn turnaround(text: &mut String, name: &str, session: &Snapshot<'_>) {
     let _ = writeln!(text, "{name}_bucket{{session=\"{label}\",le=\"+Inf\"}} {}", histogram.len());
     let _ = writeln!(text, "{name}_sum{{session=\"{label}\"}} {sum}");
     let _ = writeln!(text, "{name}_count{{session=\"{label}\"}} {}", histogram.len());
-}
-
-/// A label's value as the format wants it.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
 #[cfg(test)]

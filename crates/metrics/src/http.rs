@@ -1,10 +1,12 @@
 //! Metrics over HTTP, served by one thread that never blocks on a connection. A client that is silent, slow or does not read delays
-//! no other scrape. The engine is asked a few times a second at most, however many requests come.
+//! no other scrape. What is measured is asked a few times a second at most, however many requests come.
 
-use super::source::Source;
+use crate::text::CONTENT_TYPE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use sidestep_sys::Problem;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest time for a request and for reading its answer.
@@ -17,7 +19,9 @@ const CONNECTIONS_PER_HOST_MAX: usize = 8;
 const ACCEPTS_PER_TURN_MAX: usize = 16;
 /// The longest request, bytes.
 const REQUEST_BYTES_MAX: usize = 4096;
-/// The time for which an answer is reused: the engine answers between two polls, on the trading thread.
+/// Pause after a turn that accepted: a flood of connections gets a few percent of a CPU, and a scrape waits no longer than this.
+const BREATH: Duration = Duration::from_millis(5);
+/// The time for which an answer is reused: an engine answers between two polls, on the trading thread.
 const FRESH: Duration = Duration::from_millis(200);
 /// Pause before the next accept where no descriptors are left.
 const REST: Duration = Duration::from_millis(50);
@@ -25,7 +29,7 @@ const REST: Duration = Duration::from_millis(50);
 /// One connection.
 struct Connection {
     stream: TcpStream,
-    host: Source,
+    host: IpAddr,
     end: Instant,
     state: State,
 }
@@ -33,8 +37,8 @@ struct Connection {
 enum State {
     /// The received part of the request.
     Asking(Vec<u8>),
-    /// The rest of the answer.
-    Answered(Vec<u8>),
+    /// The answer, which connections share, and the bytes of it that have left.
+    Answered(Arc<[u8]>, usize),
 }
 
 /// The result of serving a connection once.
@@ -47,13 +51,27 @@ enum Step {
     Over,
 }
 
+/// Listens on an address.
+///
+/// # Errors
+/// The address cannot be had.
+pub fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Problem> {
+    let bound = TcpListener::bind(address).and_then(|listener| listener.local_addr().map(|local| (listener, local)));
+    bound.map_err(|error| {
+        Problem::failed(format!("cannot listen on {address}"), error)
+            .next("choose an address of this host and a port that is free, or 0 for any")
+    })
+}
+
 /// Answers GET with what `render` gives, whatever the path, as long as the process lives.
-pub(super) fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<String>) {
+pub fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<String>) {
     let (mut connections, mut fresh) = (Vec::new(), None);
     // A listener of ours that cannot be set so is none.
     while listener.set_nonblocking(true).is_ok() {
         wait(listener, &connections);
-        accept(listener, &mut connections);
+        if accept(listener, &mut connections) {
+            std::thread::sleep(BREATH);
+        }
         let now = Instant::now();
         connections.retain_mut(|connection: &mut Connection| {
             connection.end > now && connection.serve(|| rendered(&mut fresh, &render, now))
@@ -61,25 +79,32 @@ pub(super) fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<Stri
     }
 }
 
-/// The last answer of the engine, or another one.
+/// The last answer, or another one.
 fn rendered(
-    fresh: &mut Option<(Instant, Vec<u8>)>,
+    fresh: &mut Option<(Instant, Arc<[u8]>)>,
     render: &impl Fn() -> io::Result<String>,
     now: Instant,
-) -> Option<Vec<u8>> {
+) -> Option<Arc<[u8]>> {
     if fresh.as_ref().is_none_or(|(at, _)| now.duration_since(*at) >= FRESH) {
         *fresh = render().ok().map(|text| (Instant::now(), response(&text)));
     }
     fresh.as_ref().map(|(_, answer)| answer.clone())
 }
 
-fn response(text: &str) -> Vec<u8> {
-    let body = text.strip_prefix("ok\n").unwrap_or(text);
+fn response(text: &str) -> Arc<[u8]> {
+    let length = text.len();
     let head = format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
-        body.len()
+        "HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
-    [head.as_bytes(), body.as_bytes()].concat()
+    [head.as_bytes(), text.as_bytes()].concat().into()
+}
+
+/// The part of an address that shares a limit: a host by IPv4; by IPv6 a network of 64 bits, as hosts choose the rest themselves.
+fn narrow(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((address.to_bits() & (u128::MAX << 64)).into()),
+        v4 => v4,
+    }
 }
 
 /// Waits until a connection comes, is ready, or reaches its time limit.
@@ -97,15 +122,21 @@ fn wait(listener: &TcpListener, connections: &[Connection]) {
     }
 }
 
-fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) {
+/// Accepts some of those that wait; true if there were any.
+fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) -> bool {
+    let mut accepted_any = false;
     for _ in 0..ACCEPTS_PER_TURN_MAX {
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
             // Out of descriptors it fails at once, again and again.
-            Err(_) => return std::thread::sleep(REST),
+            Err(_) => {
+                std::thread::sleep(REST);
+                break;
+            }
         };
-        let host = Source::host(peer.ip()).narrow();
+        accepted_any = true;
+        let host = narrow(peer.ip());
         // In order of their coming: the first that is found is the oldest.
         let of_host = connections.iter().filter(|connection| connection.host == host).count();
         let oldest = match () {
@@ -121,14 +152,15 @@ fn accept(listener: &TcpListener, connections: &mut Vec<Connection>) {
             connections.push(Connection { stream, host, end: Instant::now() + TALK_MAX, state });
         }
     }
+    accepted_any
 }
 
 impl Connection {
     /// Goes on with it as far as it goes without waiting; `false` when it is over.
-    fn serve(&mut self, render: impl FnOnce() -> Option<Vec<u8>>) -> bool {
+    fn serve(&mut self, render: impl FnOnce() -> Option<Arc<[u8]>>) -> bool {
         let step = match &mut self.state {
             State::Asking(request) => hear(&mut self.stream, request),
-            State::Answered(rest) => say(&mut self.stream, rest),
+            State::Answered(answer, sent) => say(&mut self.stream, answer, sent),
         };
         let is_get = match step {
             Step::Waits => return true,
@@ -136,10 +168,11 @@ impl Connection {
             Step::Asks { is_get } => is_get,
         };
         let refusal = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let Some(answer) = (if is_get { render() } else { Some(refusal.to_vec()) }) else { return false };
-        self.state = State::Answered(answer);
-        let State::Answered(rest) = &mut self.state else { return false };
-        matches!(say(&mut self.stream, rest), Step::Waits)
+        let Some(answer) = (if is_get { render() } else { Some(Arc::from(&refusal[..])) }) else { return false };
+        let mut sent = 0;
+        let step = say(&mut self.stream, &answer, &mut sent);
+        self.state = State::Answered(answer, sent);
+        matches!(step, Step::Waits)
     }
 }
 
@@ -164,11 +197,11 @@ fn hear(stream: &mut TcpStream, request: &mut Vec<u8>) -> Step {
     }
 }
 
-fn say(stream: &mut TcpStream, rest: &mut Vec<u8>) -> Step {
-    while !rest.is_empty() {
-        match stream.write(rest) {
+fn say(stream: &mut TcpStream, answer: &[u8], sent: &mut usize) -> Step {
+    while *sent < answer.len() {
+        match stream.write(&answer[*sent..]) {
             Ok(0) => return Step::Over,
-            Ok(count) => _ = rest.drain(..count),
+            Ok(count) => *sent += count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Step::Waits,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(_) => return Step::Over,
@@ -192,7 +225,7 @@ mod tests {
         let (count, text) = (Arc::clone(&asked), text.to_owned());
         let render = move || {
             count.fetch_add(1, Ordering::Relaxed);
-            Ok(format!("ok\n{text}"))
+            Ok(text.clone())
         };
         std::thread::spawn(move || serve(&listener, render));
         (address, asked)

@@ -1,0 +1,7 @@
+//! Metrics as Prometheus reads them: the text format ([`text`]), histograms with fixed buckets ([`histogram`]), and the HTTP listener
+//! that serves them ([`http`]).
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod http;
+pub mod text;
