@@ -2,8 +2,9 @@
 //! one 192.0.2.2.
 
 use crate::page::{Block, Way};
+use crate::shell;
 use crate::support::{finish_within, unmodified};
-use sidestep_lab::{Host, Lab, Options, Side};
+use sidestep_lab::{Host, Lab, Options, Removal, Side};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -16,6 +17,10 @@ const BLOCK_S: u64 = 300;
 
 /// Runs the blocks of a page in turn, in one folder, as a reader would.
 pub(crate) fn run(page: &str, blocks: &[&Block]) {
+    let labs = labs(blocks);
+    let present = Lab::list().expect("labs can be listed");
+    let taken = present.iter().find(|lab| labs.contains(&lab.name));
+    assert!(taken.is_none(), "{page}: there is a lab {labs:?} on this machine already: take it down");
     let lab = Lab::up(&Options::default()).expect("root can make a lab");
     let (here, there) = (lab.host(Side::A), lab.host(Side::B));
     name_interfaces(here, there);
@@ -30,6 +35,11 @@ pub(crate) fn run(page: &str, blocks: &[&Block]) {
     command.env("SIDESTEP_LIBRARY", unmodified::library()).env("SIDESTEP_STATE_DIR", folder.path().join("state"));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let finished = finish_within(longest, command.spawn().expect("bash is there"));
+    // Where all went well these are gone.
+    for left in Lab::list().unwrap_or_default().into_iter().filter(|lab| labs.contains(&lab.name)) {
+        end(&left.hosts.iter().collect::<Vec<_>>());
+        let _ = Lab::down_by_name(&left.name, Removal::Forced);
+    }
     end(&[here, there]);
     eprint!("{}", finished.stdout);
     let said = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap_or_default();
@@ -50,6 +60,13 @@ pub(crate) fn run(page: &str, blocks: &[&Block]) {
         );
     }
     assert!(blocks.iter().all(|block| !block.text.is_empty()), "{page} has an empty block");
+}
+
+/// The labs that these blocks make.
+fn labs(blocks: &[&Block]) -> Vec<String> {
+    let commands = blocks.iter().flat_map(|block| shell::commands(&block.text));
+    let made = commands.filter(|words| words.len() > 3 && words[..3] == ["sidestep", "lab", "up"]);
+    made.map(|words| words[3].clone()).collect()
 }
 
 /// The names and addresses of the documentation in place of the lab's.

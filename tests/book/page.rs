@@ -156,12 +156,12 @@ fn anchor(heading: &str) -> String {
 
 #[test]
 fn a_page_is_read() {
-    let text = "# A `b` c, d\n\n<!-- not run: takes minutes -->\n```sh\nmake demo\n```\n\n```text\nno\n```\n\n[x](y.md#z) `sidestep ps`\n\n\
+    let text = "# A `b` c, d\n\n<!-- not run: needs a NIC -->\n```sh\nmake demo\n```\n\n```text\nno\n```\n\n[x](y.md#z) `sidestep ps`\n\n\
                 <!-- may end with 3, 4 -->\n```sh\ntrue\n```\n\n```sh\nls\n```\n<!-- on the other host -->\n```sh\ncat\n```\n";
     let page = Page::parse("p", text);
     let ways: Vec<&Way> = page.blocks.iter().map(|block| &block.way).collect();
     let run = |codes: &[i32]| Way::Run { may_end_with: codes.to_vec() };
-    assert_eq!(ways, [&Way::NotRun("takes minutes".to_owned()), &run(&[3, 4]), &run(&[]), &Way::OtherHost]);
+    assert_eq!(ways, [&Way::NotRun("needs a NIC".to_owned()), &run(&[3, 4]), &run(&[]), &Way::OtherHost]);
     assert_eq!((page.blocks[0].text.as_str(), page.blocks[0].place.as_str()), ("make demo\n", "p, line 4"));
     assert_eq!((page.links[0].to.as_str(), page.anchors[0].as_str()), ("y.md#z", "a-b-c-d"));
     assert!(page.codes.iter().any(|code| code.text == "sidestep ps"));

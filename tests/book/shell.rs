@@ -1,6 +1,5 @@
 //! Lines of commands, read as far as it takes to find those of ours, and to parse them.
 
-use clap::Command;
 use std::path::Path;
 
 /// What is wrong with the commands of a block: those of sidestep by its definition, of make by the Makefile, of cargo by the files.
@@ -37,6 +36,14 @@ fn fault(root: &Path, words: &[String]) -> Option<String> {
         }
         _ => None,
     }
+}
+
+/// The first of these programs that a block needs and this machine lacks.
+pub(crate) fn absent<'a>(block: &str, programs: &[&'a str]) -> Option<&'a str> {
+    let words: Vec<String> = commands(block).concat();
+    let folders: Vec<_> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let is_here = |program: &str| folders.iter().any(|folder| folder.join(program).is_file());
+    programs.iter().find(|program| words.iter().any(|word| word == *program) && !is_here(program)).copied()
 }
 
 /// Flags and commands in a piece of text such as `sidestep bench rr --ladder` that do not exist. What stands there need not be whole.
@@ -81,9 +88,10 @@ fn is_assignment(word: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_ascii_uppercase() || letter == '_')
 }
 
-/// The words of every simple command. Words in quotes are whole; what a shell would put in place of a variable stands as it is.
+/// The words of every simple command, those in `$( )` at the end. Words in quotes are whole; what a shell would put in place of a
+/// variable stands as it is.
 pub(crate) fn commands(block: &str) -> Vec<Vec<String>> {
-    let mut found = vec![Vec::new()];
+    let (mut found, mut within) = (vec![Vec::new()], Vec::new());
     let (mut word, mut has_word, mut quote) = (String::new(), false, None);
     let text = block.replace("\\\n", " ") + "\n";
     let mut letters = text.chars().peekable();
@@ -107,6 +115,14 @@ pub(crate) fn commands(block: &str) -> Vec<Vec<String>> {
                 while letters.next_if(|letter| matches!(letter, '>' | '<' | '&' | ' ')).is_some() {}
                 while letters.next_if(|letter| !letter.is_whitespace()).is_some() {}
             }
+            (None | Some('"'), '$') if letters.next_if_eq(&'(').is_some() => {
+                let inner: String = std::iter::from_fn(|| letters.next_if(|letter| *letter != ')')).collect();
+                letters.next();
+                within.extend(commands(&inner));
+                // Its output: most often a number.
+                word.push('0');
+                has_word = true;
+            }
             (None, '|' | ';' | '&' | '\n' | '(' | ')') => {
                 end_word(&mut word, &mut has_word, &mut found);
                 found.push(Vec::new());
@@ -118,7 +134,8 @@ pub(crate) fn commands(block: &str) -> Vec<Vec<String>> {
             }
         }
     }
-    found.retain(|words| !words.is_empty());
+    found.extend(within);
+    found.retain(|words: &Vec<String>| !words.is_empty());
     found
 }
 
@@ -128,6 +145,8 @@ fn commands_are_found() {
     let found = commands(block);
     assert_eq!(found[0], ["sidestep", "lab", "exec", "--lab", "x", "a", "--", "sidestep", "ps", "--json"]);
     assert_eq!(found[1..], [vec!["A=1", "sudo", "sidestep", "ps"], vec!["grep", "a b"]]);
+    let found = commands("sidestep control --allow-uid $(id -u) &\n");
+    assert_eq!(found, [vec!["sidestep", "control", "--allow-uid", "0"], vec!["id", "-u"]]);
 }
 
 #[test]
@@ -146,6 +165,8 @@ fn faults_are_found() {
     ] {
         assert_eq!(faults(root, wrong).len(), 1, "{wrong}");
     }
+    assert_eq!(absent("sidestep run -- no-such-program", &["no-such-program"]), Some("no-such-program"));
+    assert_eq!(absent("sidestep run -- sh -c true", &["no-such-program", "sh"]), None);
     assert_eq!(unknown_flags("sidestep bench rr --ladder"), [""; 0]);
     assert_eq!(unknown_flags("sidestep bench fix --own tcp,shm --x").len(), 1);
     assert_eq!(unknown_flags("sidestep tunes check").len(), 1);
