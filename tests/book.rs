@@ -19,16 +19,19 @@ use std::path::{Path, PathBuf};
 /// more may stand behind one of these.
 const REASONS: &[&str] = &[
     "builds it",
+    "changes a NIC",
     "changes this host",
     "needs a NIC",
+    "needs a program",
     "needs systemd",
+    "needs the installed library",
     "needs two hosts",
     "runs until it is stopped",
     "takes too long for a test",
 ];
 
 /// Programs in the book that a machine may lack (`scripts/bootstrap programs` installs them): the page is skipped by its name then.
-const MAY_BE_ABSENT: &[&str] = &["curl", "python3"];
+const MAY_BE_ABSENT: &[&str] = &["curl", "ethtool", "python3"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

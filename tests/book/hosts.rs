@@ -59,7 +59,11 @@ pub(crate) fn run(page: &str, blocks: &[&Block]) {
             finished.stderr
         );
     }
-    assert!(blocks.iter().all(|block| !block.text.is_empty()), "{page} has an empty block");
+    for (number, block) in blocks.iter().enumerate() {
+        let Way::Run { shows, .. } = &block.way else { continue };
+        let out = said(&format!("{number}.out"));
+        assert!(out.contains(shows.as_str()), "{}: the commands did not say {shows:?}, but\n{out}", block.place);
+    }
 }
 
 /// The labs that these blocks make.
@@ -101,7 +105,7 @@ fn script(folder: &Path, other: &str, blocks: &[&Block]) -> String {
         let (out, at) = (out.display(), at.display());
         let part = match &block.way {
             Way::OtherHost => format!("ip netns exec {other} bash -eu {file} </dev/null >{out} 2>&1 &\nsleep 0.5\n"),
-            Way::Run { may_end_with } => {
+            Way::Run { may_end_with, .. } => {
                 let good: String = may_end_with.iter().map(|code| format!(" | {code}")).collect();
                 format!(
                     "echo {number} >{at}; begin=$EPOCHREALTIME; code=0\n\

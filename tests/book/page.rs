@@ -27,8 +27,9 @@ pub(crate) struct Block {
 /// How a block is treated, by the comment before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// It is run to its end, which is good with code 0, and with these.
-    Run { may_end_with: Vec<i32> },
+    /// It is run to its end. That is good with code 0, and with these: `<!-- may end with 3 -->`; it prints at least this:
+    /// `<!-- shows WORDS -->`
+    Run { may_end_with: Vec<i32>, shows: String },
     /// It is started on the other host, and goes on until the page is done: `<!-- on the other host -->`
     OtherHost,
     /// It is not run, for this reason: `<!-- not run: REASON -->`
@@ -132,20 +133,25 @@ impl Reader<'_> {
 fn way(place: &str, comment: &str) -> Way {
     let Some(said) = comment.trim().strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")) else {
         assert!(comment.trim().is_empty(), "{place}: {comment:?} before a block of commands is more than one comment");
-        return Way::Run { may_end_with: Vec::new() };
+        return Way::Run { may_end_with: Vec::new(), shows: String::new() };
     };
     match said.trim() {
         "on the other host" => Way::OtherHost,
-        said => match (said.strip_prefix("not run: "), said.strip_prefix("may end with ")) {
-            (Some(reason), _) => Way::NotRun(reason.to_owned()),
-            (_, Some(codes)) => {
-                let number =
-                    |code: &str| code.trim().parse().unwrap_or_else(|_| panic!("{place}: {code:?} is no code"));
-                Way::Run { may_end_with: codes.split(',').map(number).collect() }
-            }
-            _ => panic!("{place}: {said:?} before a block of commands says nothing known"),
-        },
+        said => {
+            known(said).unwrap_or_else(|| panic!("{place}: {said:?} before a block of commands says nothing known"))
+        }
     }
+}
+
+fn known(said: &str) -> Option<Way> {
+    if let Some(reason) = said.strip_prefix("not run: ") {
+        return Some(Way::NotRun(reason.to_owned()));
+    }
+    if let Some(words) = said.strip_prefix("shows ") {
+        return Some(Way::Run { may_end_with: Vec::new(), shows: words.to_owned() });
+    }
+    let codes = said.strip_prefix("may end with ")?.split(',').map(|code| code.trim().parse().ok());
+    Some(Way::Run { may_end_with: codes.collect::<Option<_>>()?, shows: String::new() })
 }
 
 /// The name of a heading in links, as mdBook and GitHub make it.
@@ -157,11 +163,11 @@ fn anchor(heading: &str) -> String {
 #[test]
 fn a_page_is_read() {
     let text = "# A `b` c, d\n\n<!-- not run: needs a NIC -->\n```sh\nmake demo\n```\n\n```text\nno\n```\n\n[x](y.md#z) `sidestep ps`\n\n\
-                <!-- may end with 3, 4 -->\n```sh\ntrue\n```\n\n```sh\nls\n```\n<!-- on the other host -->\n```sh\ncat\n```\n";
+                <!-- may end with 3, 4 -->\n```sh\ntrue\n```\n\n<!-- shows a b -->\n```sh\nls\n```\n<!-- on the other host -->\n```sh\ncat\n```\n";
     let page = Page::parse("p", text);
     let ways: Vec<&Way> = page.blocks.iter().map(|block| &block.way).collect();
-    let run = |codes: &[i32]| Way::Run { may_end_with: codes.to_vec() };
-    assert_eq!(ways, [&Way::NotRun("needs a NIC".to_owned()), &run(&[3, 4]), &run(&[]), &Way::OtherHost]);
+    let run = |codes: &[i32], shows: &str| Way::Run { may_end_with: codes.to_vec(), shows: shows.to_owned() };
+    assert_eq!(ways, [&Way::NotRun("needs a NIC".to_owned()), &run(&[3, 4], ""), &run(&[], "a b"), &Way::OtherHost]);
     assert_eq!((page.blocks[0].text.as_str(), page.blocks[0].place.as_str()), ("make demo\n", "p, line 4"));
     assert_eq!((page.links[0].to.as_str(), page.anchors[0].as_str()), ("y.md#z", "a-b-c-d"));
     assert!(page.codes.iter().any(|code| code.text == "sidestep ps"));
