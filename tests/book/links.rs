@@ -1,7 +1,14 @@
 //! Links of pages: to files that exist, of the book within the book, and to headings that exist.
 
 use crate::page::{self, Link, Page};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
+
+thread_local! {
+    /// The headings of pages that were linked to: a long page is read once.
+    static HEADINGS: RefCell<BTreeMap<PathBuf, Vec<String>>> = const { RefCell::new(BTreeMap::new()) };
+}
 
 /// Wrong links of the book's pages, also of those that come from elsewhere in the repository.
 pub(crate) fn of_book(root: &Path, source: &Path) -> Vec<String> {
@@ -41,10 +48,17 @@ fn fault(root: &Path, top: &Path, file: &Path, link: &Link) -> Option<String> {
         return Some(format!("{}: there is no {}", link.place, link.to));
     }
     let is_page = target.extension().is_some_and(|ending| ending == "md");
-    if heading.is_empty() || !is_page || Page::read(root, &target).anchors.iter().any(|known| known == heading) {
+    if heading.is_empty() || !is_page || has_heading(root, &target, heading) {
         return None;
     }
     Some(format!("{}: there is no heading {heading} in {}", link.place, target.display()))
+}
+
+fn has_heading(root: &Path, file: &Path, heading: &str) -> bool {
+    HEADINGS.with_borrow_mut(|all| {
+        let headings = all.entry(file.to_owned()).or_insert_with(|| Page::read(root, file).anchors);
+        headings.iter().any(|known| known == heading)
+    })
 }
 
 /// The path without `..`, as a browser takes it: links to files of the repository are not followed.

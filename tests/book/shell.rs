@@ -1,6 +1,9 @@
 //! Lines of commands, read as far as it takes to find those of ours, and to parse them.
 
 use std::path::Path;
+use std::sync::LazyLock;
+
+static DEFINITION: LazyLock<clap::Command> = LazyLock::new(sidestep_cli::definition);
 
 /// What is wrong with the commands of a block: those of sidestep by its definition, of make by the Makefile, of cargo by the files.
 pub(crate) fn faults(root: &Path, block: &str) -> Vec<String> {
@@ -14,7 +17,7 @@ fn fault(root: &Path, words: &[String]) -> Option<String> {
     let line = words.join(" ");
     match words[0].as_str() {
         "sidestep" => {
-            let parsed = sidestep_cli::definition().try_get_matches_from(words);
+            let parsed = DEFINITION.clone().try_get_matches_from(words);
             let inner = words.iter().position(|word| word == "--").map(|at| &words[at + 1..]);
             match parsed {
                 Err(error) if error.use_stderr() => Some(format!("{line}\n{error}")),
@@ -54,9 +57,7 @@ pub(crate) fn unknown_flags(code: &str) -> Vec<String> {
 }
 
 fn unknown(words: &[String]) -> Vec<String> {
-    let mut command = &sidestep_cli::definition();
-    let root = command.clone();
-    command = &root;
+    let mut command = &*DEFINITION;
     let mut missing = Vec::new();
     let mut flags_only = false;
     for word in words[1..].iter().take_while(|word| *word != "--") {
