@@ -9,6 +9,7 @@ use sidestep::ring::{Loss, ReadError, WaitError, Waking, broadcast, spsc};
 use std::error::Error;
 use std::thread;
 
+/// The messages of each ring.
 pub const MESSAGES: u64 = 100_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -20,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 // ANCHOR: spsc
+/// One writer, one reader: returns how many messages came.
 pub fn one_reader() -> Result<u64, Box<dyn Error>> {
     let (mut producer, mut consumer) = spsc::pair(64 << 10, Waking::Barrier)?;
     let reader = thread::spawn(move || -> Result<u64, WaitError> {
@@ -47,6 +49,7 @@ pub fn one_reader() -> Result<u64, Box<dyn Error>> {
 // ANCHOR_END: spsc
 
 // ANCHOR: broadcast
+/// One writer that never waits, two readers: returns how many messages each has read, and lost.
 pub fn several_readers() -> Result<Vec<(u64, u64)>, Box<dyn Error>> {
     let (mut publisher, first) = broadcast::pair(64 << 10, Waking::Barrier)?;
     let subscribers = [first.clone(), first];
