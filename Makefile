@@ -8,7 +8,7 @@ DESTDIR ?=
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build library module demo install install-debug test conformance lint bench peers peers-fix fuzz models tsan clean
+.PHONY: help build library module demo install install-debug test conformance lint book bench peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +65,13 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 		.ci/run peers/lib peers/*/run peers/tcp/fetch peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
+	@if command -v mdbook >/dev/null 2>&1; then $(MAKE) book; \
+	else echo "mdbook is not installed; the book test has checked the book's contents, links and commands"; fi
+
+book: ## Build the book: target/book/index.html (installs mdbook where it is missing: some minutes)
+	@scripts/bootstrap book
+	mdbook build docs/book
+	@! grep -rlE '<(link|script|img|source)[^>]*="(https?:)?//' --include='*.html' target/book || { echo "these pages ask other hosts for something"; false; }
 
 bench: build ## Run all measurements for SPEC.md: about ten minutes
 	@mkdir -p $(OUT)

@@ -17,6 +17,7 @@ const MESSAGES: u32 = 10_000;
 fn main() -> Result<(), Box<dyn Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let file = std::env::temp_dir().join(format!("echo-{}", std::process::id()));
+    // ANCHOR: endpoint
     let endpoint = match words.first().map(String::as_str) {
         None | Some("tcp") => Endpoint::parse("127.0.0.1:0")?,
         Some("unix") => Endpoint::Unix(file),
@@ -30,7 +31,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => (Waiting::Block, Backend::Kernel),
     };
     let options = Options { waiting, backend, ..Options::default() };
+    // ANCHOR_END: endpoint
 
+    // ANCHOR: server
     let mut there = Io::default();
     let mut listener = Listener::bind(&mut there, &endpoint, &options)?;
     let to = listener.endpoint().clone();
@@ -42,7 +45,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         Ok(())
     });
+    // ANCHOR_END: server
 
+    // ANCHOR: client
     let mut io = Io::default();
     let mut stream = connect(&mut io, &to, &options)?;
     let (message, mut answer) = ([7; 64], [0; 64]);
@@ -56,10 +61,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     while !server.is_finished() {
         io.poll()?; // Past the kernel the FIN leaves, and is acknowledged, in polls.
     }
+    // ANCHOR_END: client
     server.join().expect("the server does not panic")?;
     Ok(())
 }
 
+// ANCHOR: receive
 /// Fills `message`; false at the end of the stream.
 fn receive(io: &mut Io, stream: &mut Stream, message: &mut [u8]) -> io::Result<bool> {
     let mut filled = 0;
@@ -73,3 +80,4 @@ fn receive(io: &mut Io, stream: &mut Stream, message: &mut [u8]) -> io::Result<b
     }
     Ok(true)
 }
+// ANCHOR_END: receive

@@ -9,6 +9,7 @@ use sidestep::fix::session::{Application, End, Outbox, Refusal, Role, SessionId,
 use sidestep::idle::IdleStrategy;
 use std::sync::atomic::AtomicBool;
 
+// ANCHOR: application
 /// The program's side of its sessions: what QuickFIX calls Application.
 #[derive(Default)]
 struct Venue {
@@ -44,9 +45,11 @@ impl Application for Venue {
         Ok(())
     }
 }
+// ANCHOR_END: application
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9876".into());
+    // ANCHOR: engine
     let mut engine = Engine::new(Venue::default());
     let acceptor = engine.listen(&Endpoint::parse(&address)?, None, &SocketOptions::default())?;
     // A session is made for every client that asks for VENUE.
@@ -54,5 +57,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     engine.add_template(acceptor, SessionPlan::new(SessionSettings::new(Role::Acceptor, anyone)));
     println!("listening on {}", engine.endpoint(acceptor));
     engine.run(&AtomicBool::new(false), IdleStrategy::PARK)?;
+    // ANCHOR_END: engine
     Ok(())
 }

@@ -21,6 +21,7 @@ impl Application for Client {
     }
 }
 
+// ANCHOR: send
 fn order(engine: &mut Engine<Client>, session: Handle, number: u64) -> Result<u64, SendError> {
     let price = Decimal::parse(b"10.25").unwrap_or_default();
     engine.send(session, b"D", |order| {
@@ -28,14 +29,17 @@ fn order(engine: &mut Engine<Client>, session: Handle, number: u64) -> Result<u6
         order.char(54, b'1').str(55, "TEST").timestamp(60, Now::system().utc());
     })
 }
+// ANCHOR_END: send
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:9876".into());
+    // ANCHOR: engine
     let mut settings = SessionSettings::new(Role::Initiator, SessionId::new("FIX.4.4", "CLIENT", "VENUE"));
     settings.reset_on_logon = true;
     let mut engine = Engine::new(Client::default());
     let to = Destinations::one(Endpoint::parse(&address)?);
     let session = engine.add_initiator(&SessionPlan::new(settings), to)?;
+    // ANCHOR_END: engine
 
     let patience = Instant::now() + Duration::from_secs(5);
     while !engine.session(session).is_logged_on() {

@@ -21,6 +21,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let group: SocketAddr = group.parse()?;
     let any: IpAddr = if group.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
 
+    // ANCHOR: join
     // With every queue of the interface: packets to a group may come by any.
     let mut engine = Engine::open(&EngineOptions { queues: Queues::Every, ..EngineOptions::on(interface) })?;
     if let Some((_, why)) = engine.refusal() {
@@ -37,6 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         path = engine.path(socket)?;
     }
     eprintln!("{group} on {interface}: {path}");
+    // ANCHOR_END: join
 
     let (mut messages, mut bytes, mut told) = (0_u64, 0, Instant::now());
     loop {

@@ -23,6 +23,7 @@ static uint64_t checksum(const unsigned char *bytes, size_t length) { /* FNV-1a 
     return sum;
 }
 
+/* ANCHOR: send */
 /* Sends on until the ring has seen `count` messages: number, checksum, and bytes that follow from the number. */
 static void send_all(sidestep_producer *producer, uint64_t count) {
     const struct timespec a_while = {0, 1000000};
@@ -48,6 +49,7 @@ static void send_all(sidestep_producer *producer, uint64_t count) {
         must(sidestep_producer_commit(producer));
     }
 }
+/* ANCHOR_END: send */
 
 /* Reads until a sender has closed the ring, and checks each message. */
 static void receive_all(sidestep_consumer *consumer) {

@@ -21,12 +21,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
+// ANCHOR: ring
 /// The ring in this file; whoever comes first makes it.
 fn ring(file: &Path) -> Result<Segment, Box<dyn Error>> {
     let options = Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 64 << 10, waking: Waking::Barrier };
     Ok(Segment::create(file, &options).or_else(|_| Segment::open(file, Access::ReadWrite))?)
 }
+// ANCHOR_END: ring
 
+// ANCHOR: send
 /// Sends on until the ring has seen `count` messages: number, checksum, and bytes that follow from the number.
 pub fn send(file: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     let mut producer = ring(file)?.producer()?;
@@ -49,7 +52,9 @@ pub fn send(file: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     }
     Ok(())
 }
+// ANCHOR_END: send
 
+// ANCHOR: receive
 /// Reads until a sender has closed the ring, and checks each message.
 pub fn receive(file: &Path) -> Result<(), Box<dyn Error>> {
     let mut consumer = ring(file)?.consumer(Resume::Unread)?;
@@ -69,6 +74,7 @@ pub fn receive(file: &Path) -> Result<(), Box<dyn Error>> {
     println!("{} messages, all of them whole", consumer.messages());
     Ok(())
 }
+// ANCHOR_END: receive
 
 /// FNV-1a.
 fn checksum(bytes: &[u8]) -> u64 {

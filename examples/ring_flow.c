@@ -29,6 +29,7 @@ int main(int argc, char **argv) {
     sidestep_flow *flow;
     uint32_t entry;
 
+    /* ANCHOR: read */
     must(sidestep_flow_options_default(&options, sizeof options));
     options.interface_name = argv[1];
     options.feed = "example";
@@ -49,6 +50,7 @@ int main(int argc, char **argv) {
         else if (code != SIDESTEP_EEMPTY) must(code);
         must(sidestep_flow_read_counts(flow, &counts, sizeof counts));
     } while (counts.packets + counts.by_kernel + counts.lost < messages);
+    /* ANCHOR_END: read */
     printf("%" PRIu64 " packets, %" PRIu64 " lost, %" PRIu64 " bytes\n", counts.packets + counts.by_kernel, counts.lost,
            bytes);
     sidestep_flow_free(flow);

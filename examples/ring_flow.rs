@@ -31,6 +31,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+// ANCHOR: read
 fn read(reader: u32, interface: &str, group: SocketAddr, messages: u64) -> Result<(), sidestep::error::Problem> {
     let mut flow = Flow::open(&FlowOptions::on(interface).feed(FEED))?;
     // Nobody else on this host needs the group: the kernel is spared the packets. If somebody does, the path says so.
@@ -54,3 +55,4 @@ fn read(reader: u32, interface: &str, group: SocketAddr, messages: u64) -> Resul
     println!("reader {reader}: {} packets, {} lost, {bytes} bytes", statistics.packets(), statistics.lost());
     Ok(())
 }
+// ANCHOR_END: read

@@ -29,6 +29,7 @@ int main(int count, char **words) {
         fprintf(stderr, "usage: udp_echo INTERFACE ADDRESS:PORT [COUNT]\n");
         return 2;
     }
+    /* ANCHOR: open */
     must(sidestep_engine_options_default(&options, sizeof options));
     options.interface_name = words[1];
     options.queue = SIDESTEP_QUEUE_EVERY; /* packets to a port may come by any */
@@ -42,7 +43,9 @@ int main(int count, char **words) {
     }
     printf("echo on %s: %s (%s)\n", words[2], sidestep_reason_text(path.reason), sidestep_reason_name(path.reason));
     fflush(stdout);
+    /* ANCHOR_END: open */
 
+    /* ANCHOR: serve */
     for (unsigned long left = count > 3 ? strtoul(words[3], NULL, 10) : 0;;) {
         int code = sidestep_udp_receive(engine, socket, &datagram);
         if (code == SIDESTEP_EEMPTY) continue; /* spin: what comes is seen at once */
@@ -51,6 +54,7 @@ int main(int count, char **words) {
         if (code != 0) fprintf(stderr, "udp_echo: %s\n", sidestep_last_error()); /* lost, as UDP may be */
         if (left != 0 && --left == 0) break;
     }
+    /* ANCHOR_END: serve */
     must(sidestep_udp_statistics(engine, socket, &counts, sizeof counts));
     printf("past the kernel: %llu in, %llu out; by the kernel: %llu in, %llu out\n",
            (unsigned long long)counts.received, (unsigned long long)counts.sent,

@@ -17,6 +17,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let address: SocketAddr = address.parse()?;
 
+    // ANCHOR: open
     // An engine with every queue of the interface, as packets to a port may come by any; in the hands of this thread.
     let mut engine = Engine::open(&EngineOptions { queues: Queues::Every, ..EngineOptions::on(interface) })?;
     if let Some((_, why)) = engine.refusal() {
@@ -28,9 +29,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         engine.poll()?;
     }
     eprintln!("{} is {}", engine.local(socket)?, engine.path(socket)?);
+    // ANCHOR_END: open
     serve(&mut engine, socket)
 }
 
+// ANCHOR: serve
 fn serve(engine: &mut Engine, socket: Handle) -> Result<(), Box<dyn Error>> {
     loop {
         // Spins: a datagram past the kernel is found without a system call, and answered in the memory it came in.
@@ -44,3 +47,4 @@ fn serve(engine: &mut Engine, socket: Handle) -> Result<(), Box<dyn Error>> {
         }
     }
 }
+// ANCHOR_END: serve

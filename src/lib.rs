@@ -384,3 +384,8 @@ pub mod fix {
         };
     }
 }
+
+/// The program in the README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,8 +4,8 @@ mod support;
 
 use sidestep_lab::{Host, Lab, Options, Side};
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
-use std::net::SocketAddr;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
@@ -16,6 +16,8 @@ use support::{WATCHDOG, finish, is_root, send_signal, sidestep};
 const NOBODY: u32 = 65_534;
 const MESSAGES: u32 = 200;
 const PORT: u16 = 7000;
+/// More than a window each way.
+const STREAM_BYTES: usize = 4 << 20;
 
 /// Killed when the test ends, however it does.
 struct Process(Child);
@@ -133,6 +135,32 @@ fn nobody_echoes_past_the_kernel() {
     assert_eq!(line(&mut told), format!("{at} is accelerated (AF_XDP, copy)\n"));
     check_has_no_privilege(&echo);
     ask(place.lab.host(Side::B), at, MESSAGES);
+}
+
+#[test]
+fn nobody_echoes_a_stream_past_the_kernel() {
+    let Some(mut place) = Place::new() else { return };
+    introduce(place.host(), place.lab.host(Side::B));
+    place.start_control();
+    let at = SocketAddr::from((place.host().ipv4, PORT));
+    let (echo, mut told) = place.start("tcp_echo", &[&place.host().interface, &at.to_string()]);
+    assert_eq!(line(&mut told), format!("{at} is accelerated (AF_XDP, copy)\n"));
+    check_has_no_privilege(&echo);
+    let mut peer = place.lab.host(Side::B).within(|| Ok(TcpStream::connect(at).unwrap())).unwrap();
+    assert_eq!(line(&mut told), "accepted: accelerated (AF_XDP, copy)\n");
+    let sent: Vec<u8> = (0..STREAM_BYTES).map(|index| (index * 31 % 251) as u8).collect();
+    let mut back = Vec::new();
+    std::thread::scope(|scope| {
+        let mut sender = peer.try_clone().unwrap();
+        let sent = &sent;
+        scope.spawn(move || {
+            sender.write_all(sent).unwrap();
+            sender.shutdown(Shutdown::Write).unwrap();
+        });
+        peer.set_read_timeout(Some(WATCHDOG)).unwrap();
+        peer.read_to_end(&mut back).unwrap();
+    });
+    assert!(back == sent, "{} bytes of {STREAM_BYTES} came back", back.len());
 }
 
 #[test]

@@ -36,8 +36,8 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// The definition of every flag, from which completions and the manual are made.
-pub(crate) fn definition() -> clap::Command {
+/// The definition of every flag, from which completions, the manual and the book's reference are made.
+pub fn definition() -> clap::Command {
     examples::added(Cli::command())
 }
 

@@ -22,64 +22,43 @@ const ANSWER_WAIT: Duration = Duration::from_secs(2);
 /// Between two looks whether a hand-over is decided, which takes tenths of a millisecond.
 const DECISION_PAUSE: Duration = Duration::from_micros(50);
 
-/// The call that the kernel gets a description for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Urgent data.
-    Urgent,
-    /// Urgent data that has come.
-    UrgentArrived,
-    /// shutdown(2) of a listener, or of a socket of UDP.
-    Shutdown,
-    /// splice(2).
-    Splice,
-    /// An option that we do not follow.
-    Option,
-    /// A request of ioctl(2) that the kernel alone answers.
-    Request,
-    /// getsockname(2) that does not wait until there is a port.
-    Unnamed,
-    /// O_ASYNC: the kernel raises the signals.
-    Signals,
-    /// fdopen(3), dprintf(3).
-    Stdio,
-    /// aio_read(3), io_submit(2).
-    Asynchronous,
-    /// io_uring_setup(2).
-    Ring,
-    /// An epoll set beside which there can be none of ours.
-    ForeignSet,
-    /// SCM_RIGHTS.
-    Passed,
-    /// fork(2) with datagrams.
-    Fork,
-    /// close(2), where another process may have it.
-    Closed,
-    /// execve(2).
-    Exec,
+macro_rules! causes {
+    ($($name:ident $text:literal $call:literal,)+) => {
+        /// The call that the kernel gets a description for.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Cause {
+            $(#[doc = $call] $name,)+
+        }
+
+        impl fmt::Display for Cause {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$name => $text,)+ })
+            }
+        }
+
+        /// What all of them are called.
+        #[cfg(test)]
+        pub(crate) const CAUSES: &[&str] = &[$($text),+];
+    };
 }
 
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Urgent => "the program sends urgent data",
-            Self::UrgentArrived => "urgent data has come",
-            Self::Shutdown => "the program shuts the socket down",
-            Self::Splice => "the program splices it",
-            Self::Option => "the program has set an option that the kernel alone has",
-            Self::Request => "the program asks for what the kernel alone knows",
-            Self::Unnamed => "the program asks for its port before it has one, and does not wait",
-            Self::Signals => "the program asks for signals of it (O_ASYNC)",
-            Self::Stdio => "the program reads or writes it by stdio",
-            Self::Asynchronous => "the program reads or writes it asynchronously",
-            Self::Ring => "the program sets up an io_uring, to which it may give any descriptor",
-            Self::ForeignSet => "the program watches it by an epoll set that the library cannot follow",
-            Self::Passed => "the program passes the descriptor to another process",
-            Self::Fork => "the program forks, and its child has the descriptor, too",
-            Self::Closed => "the program closes it, and another process may have it",
-            Self::Exec => "the program executes another, which keeps the descriptor",
-        })
-    }
+causes! {
+    Urgent "the program sends urgent data" "Urgent data.",
+    UrgentArrived "urgent data has come" "Urgent data that has come.",
+    Shutdown "the program shuts the socket down" "shutdown(2) of a listener, or of a socket of UDP.",
+    Splice "the program splices it" "splice(2).",
+    Option "the program has set an option that the kernel alone has" "An option that we do not follow.",
+    Request "the program asks for what the kernel alone knows" "A request of ioctl(2) that the kernel alone answers.",
+    Unnamed "the program asks for its port before it has one, and does not wait" "getsockname(2) that does not wait until there is a port.",
+    Signals "the program asks for signals of it (O_ASYNC)" "O_ASYNC: the kernel raises the signals.",
+    Stdio "the program reads or writes it by stdio" "fdopen(3), dprintf(3).",
+    Asynchronous "the program reads or writes it asynchronously" "aio_read(3), io_submit(2).",
+    Ring "the program sets up an io_uring, to which it may give any descriptor" "io_uring_setup(2).",
+    ForeignSet "the program watches it by an epoll set that the library cannot follow" "An epoll set beside which there can be none of ours.",
+    Passed "the program passes the descriptor to another process" "SCM_RIGHTS.",
+    Fork "the program forks, and its child has the descriptor, too" "fork(2) with datagrams.",
+    Closed "the program closes it, and another process may have it" "close(2), where another process may have it.",
+    Exec "the program executes another, which keeps the descriptor" "execve(2).",
 }
 
 /// The kernel gets what a number stands for, if it is ours.

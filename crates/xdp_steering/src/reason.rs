@@ -159,4 +159,15 @@ mod tests {
             assert!(reason.description().ends_with('.'), "{reason}");
         }
     }
+    #[test]
+    fn the_book_has_every_counter_in_the_table_where_it_belongs() {
+        let chapter = include_str!("../../../docs/book/src/past-the-kernel/troubleshooting.md");
+        let (before, wrong) = chapter.split_once("\nThose that should be zero:\n").unwrap();
+        let (_, ordinary) = before.split_once("\nOrdinary outcomes:\n").unwrap();
+        for reason in Reason::ALL {
+            let table = if reason.should_be_zero() { wrong } else { ordinary };
+            let row = format!("\n| `{reason}` | {} |", reason.description());
+            assert!(table.contains(&row), "troubleshooting.md lacks{row}");
+        }
+    }
 }

@@ -183,6 +183,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_book_has_every_code() {
+        let chapter = include_str!("../../../../docs/book/src/past-the-kernel/troubleshooting.md");
+        for code in Code::ALL {
+            let name = serde_json::to_string(code).unwrap().replace('"', "");
+            let row = format!("\n| `{name}` | {} |", code.description());
+            assert!(chapter.contains(&row), "troubleshooting.md lacks{row}");
+        }
+    }
+
+    #[test]
     fn every_code_has_a_name_and_a_description_of_its_own() {
         let names: Vec<String> = Code::ALL.iter().map(|code| serde_json::to_string(code).unwrap()).collect();
         for (index, code) in Code::ALL.iter().enumerate() {

@@ -41,7 +41,7 @@ fn notes(raw: &Raw, file: &str) -> Vec<String> {
     let note = |(key, line): (&str, usize)| {
         let place = if line == 0 { file.to_owned() } else { format!("{file}, line {line}") };
         match effect(key) {
-            Some(Effect::Full) => None,
+            Some(Effect::Full(_)) => None,
             Some(Effect::None(what)) => Some(format!("{place}: {key} has no effect: it {what}")),
             None => Some(format!("{place}: {key} is not known and has no effect")),
         }

@@ -67,7 +67,22 @@ impl Why {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handover::CAUSES;
     use sidestep_unmodified::status::REASONS_MAX;
+
+    /// The chapter of the book that has each reason with its cause and the next step.
+    const CHAPTER: &str = include_str!("../../../../docs/book/src/past-the-kernel/troubleshooting.md");
+
+    #[test]
+    fn the_book_has_every_reason() {
+        for (name, description) in all() {
+            let entry = format!("\n### `{name}`\n\n> {description}\n");
+            assert!(CHAPTER.contains(&entry), "troubleshooting.md lacks {name}, or its text: {description}");
+        }
+        for cause in CAUSES {
+            assert!(CHAPTER.contains(&format!("\n| {cause} |")), "troubleshooting.md lacks the cause: {cause}");
+        }
+    }
 
     #[test]
     fn each_reason_has_its_own_number() {

@@ -82,3 +82,40 @@ impl fmt::Display for Obstacle {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One of each kind, one after the other.
+    fn after(obstacle: Option<&Obstacle>) -> Option<Obstacle> {
+        Some(match obstacle {
+            None => Obstacle::Static,
+            Some(Obstacle::Static) => Obstacle::Go,
+            Some(Obstacle::Go) => Obstacle::Architecture("x86".into()),
+            Some(Obstacle::Architecture(_)) => Obstacle::Musl,
+            Some(Obstacle::Musl) => Obstacle::Privileged("it is set-user-ID"),
+            Some(Obstacle::Privileged(_)) => Obstacle::IoUring,
+            Some(Obstacle::IoUring) => Obstacle::Unknown("cannot be read as a binary".into()),
+            Some(Obstacle::Unknown(_)) => return None,
+        })
+    }
+
+    #[test]
+    fn the_book_has_every_obstacle() {
+        let chapter = include_str!("../../../../docs/book/src/past-the-kernel/troubleshooting.md");
+        let (_, programs) = chapter.split_once("\n## Programs\n").unwrap();
+        let (programs, _) = programs.split_once("\n## ").unwrap();
+        for obstacle in std::iter::successors(after(None), |last| after(Some(last))) {
+            let text = obstacle.to_string();
+            // What the book has once is the same for all architectures, and for all privileges.
+            let same = text.split(" for x86_64").next().unwrap().split(" for aarch64").next().unwrap();
+            for part in same.split("it is set-user-ID, ") {
+                assert!(programs.contains(part), "troubleshooting.md lacks: {part}");
+            }
+        }
+        for how in privilege::HOW {
+            assert!(programs.contains(how), "troubleshooting.md lacks: {how}");
+        }
+    }
+}

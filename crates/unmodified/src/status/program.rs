@@ -116,4 +116,15 @@ mod tests {
         assert_eq!(seen.sockets[1].value(Figure::UnsentBytes), 7);
         assert!(matches!(&seen.sockets[2].path, PathNow::Kernel { name, .. } if name == "unseen"));
     }
+    #[test]
+    fn the_book_has_what_is_said_of_sockets_without_a_row() {
+        let chapter = include_str!("../../../../docs/book/src/past-the-kernel/troubleshooting.md");
+        for is_full in [true, false] {
+            let PathNow::Kernel { name, description } = other(3, &KERNEL, is_full).path else { panic!("{is_full}") };
+            assert!(
+                chapter.contains(&format!("\n### `{name}`\n\n> {description}\n")),
+                "troubleshooting.md lacks {name}"
+            );
+        }
+    }
 }
