@@ -13,6 +13,8 @@ use std::time::Instant;
 pub(crate) fn watch(shared: &Shared, end: &End, options: &Options, mut done: impl FnMut()) {
     let mut prober = Prober::new(options.around.clone());
     let mut beat = Beat::new(Instant::now(), options.every, 0);
+    // The first round is at once, in place of the first turn.
+    let _ = beat.turn(Instant::now());
     let (mut time, mut missed) = (Instant::now(), 0);
     let mut is_forward = true;
     while end.sleep_until(time) {

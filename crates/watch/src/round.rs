@@ -51,14 +51,22 @@ impl Beat {
     /// The time of the next turn, and the number of turns for which it is too late at `now`.
     pub(crate) fn turn(&mut self, now: Instant) -> (Instant, u64) {
         let gone = now.saturating_duration_since(self.begin).as_nanos() / self.every.as_nanos().max(1);
-        let due = u64::try_from(gone).unwrap_or(u64::MAX).max(self.next);
+        let moment = (self.every / 4).mul_f64(self.random.f64());
+        let mut due = u64::try_from(gone).unwrap_or(u64::MAX).max(self.next);
+        if self.start(due) + moment < now {
+            // Its moment is gone. One that began at once would follow the turn before too closely.
+            due = due.saturating_add(1);
+        }
         let missed = due - self.next;
         self.next = due.saturating_add(1);
-        let part = self.every / 4;
-        let moment = part.mul_f64(self.random.f64());
+        (self.start(due) + moment, missed)
+    }
+
+    /// The begin of this thread's part of an interval.
+    fn start(&self, turn: u64) -> Instant {
         // In nanoseconds: the number of a turn passes 32 bits.
-        let start = Duration::from_nanos(u64::try_from(self.every.as_nanos() * u128::from(due)).unwrap_or(u64::MAX));
-        (self.begin + start + self.every / 8 * self.eighth + moment, missed)
+        let since = u64::try_from(self.every.as_nanos() * u128::from(turn)).unwrap_or(u64::MAX);
+        self.begin + Duration::from_nanos(since) + self.every / 8 * self.eighth
     }
 }
 
@@ -79,6 +87,8 @@ mod tests {
         }
         let (time, missed) = beat.turn(begin + every * 105);
         assert_eq!((missed, time >= begin + every * 105), (5, true));
+        let (late, missed) = beat.turn(begin + every * 106 + Duration::from_secs(7));
+        assert!(missed == 1 && late >= begin + every * 107 + Duration::from_secs(4), "no two turns in a row");
         let year = Duration::from_secs(365 * 24 * 3600);
         let (time, missed) = beat.turn(begin + year);
         assert!(time >= begin + year - every && missed > 3_000_000, "numbers of years fit");
