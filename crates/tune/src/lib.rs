@@ -34,3 +34,7 @@ mod value;
 pub mod want;
 
 pub use netlink::decode_any;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}
