@@ -83,7 +83,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	shellcheck -x scripts/bootstrap scripts/build-module scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
-		packaging/build packaging/image packaging/install packaging/share packaging/test \
+		packaging/build packaging/image packaging/install packaging/notices packaging/root packaging/share packaging/test \
 		.ci/run peers/lib peers/*/run peers/tcp/fetch peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi
