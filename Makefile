@@ -5,45 +5,66 @@ OUT ?= out
 PREFIX ?= /usr/local
 # Prefix of PREFIX, for packages.
 DESTDIR ?=
+# Folders that differ between systems (packaging/install has their defaults).
+PLACES = DESTDIR PREFIX BINDIR LIBDIR INCLUDEDIR DOCDIR MANDIR BASHDIR ZSHDIR FISHDIR UNITDIR SYSUSERSDIR SYSCONFDIR
+INSTALL_PLACES = $(foreach place,$(PLACES),$(place)='$($(place))')
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build library module demo install install-debug test conformance lint book bench peers peers-fix fuzz models tsan clean
+.PHONY: help build binary library share module demo install uninstall install-debug packages packages-test image crates test conformance lint book bench peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build the binary and the library of sidestep run: target/release/sidestep, libsidestep_preload.so; *.debug beside them
+build: binary library share ## Build everything that make install installs
+
+binary: ## Build the binary and the library of sidestep run: target/release/sidestep, libsidestep_preload.so; *.debug beside them
 	@scripts/bootstrap build
 	$(CARGO) build --release --locked
 	$(CARGO) rustc --release --locked -p sidestep-preload --lib --crate-type cdylib
 	scripts/split-debug target/release/sidestep target/release/libsidestep_preload.so
 
-library: ## Build the C library for linking: target/release/libsidestep_c.so and target/c/libsidestep_c.a
+library: ## Build the C library: target/release/libsidestep_c.so and target/c/libsidestep_c.a
 	@scripts/bootstrap build
 	$(CARGO) rustc --release --locked -p sidestep-capi --lib --crate-type cdylib --crate-type staticlib
 	scripts/split-debug target/release/libsidestep_c.so
 	@mkdir -p target/c
 	scripts/slim-archive target/release/libsidestep_c.a target/c/libsidestep_c.a
 
+share: binary ## Write manual pages and shell completions to target/share
+	packaging/share target/release/sidestep target/share
+
 module: ## Build the kernel module for the running kernel, whose headers must be installed: kernel/sidestep_ring.ko (kernel/README.md)
 	$(MAKE) -C kernel
 
-demo: build ## Measure this machine in about a minute, write out/report.html and out/result.json
+demo: binary ## Measure this machine in about a minute, write out/report.html and out/result.json
 	target/release/sidestep demo --out $(OUT)
 
-install: build library ## Install the binary, the C library and its headers under PREFIX (/usr/local)
-	install -D -t $(DESTDIR)$(PREFIX)/bin target/release/sidestep
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/sidestep include/sidestep/*.h
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib target/c/libsidestep_c.a
-	install -D -m 755 target/release/libsidestep_c.so $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so.1
-	ln -sf libsidestep_c.so.1 $(DESTDIR)$(PREFIX)/lib/libsidestep_c.so
-	install -D -m 755 target/release/libsidestep_preload.so $(DESTDIR)$(PREFIX)/lib/libsidestep.so
+install: ## Install what make build has built under PREFIX (/usr/local); DESTDIR in front of it. Builds nothing
+	@$(INSTALL_PLACES) packaging/install install
 
-install-debug: build library ## Install the debug information of the binary and the shared library where debuggers look for it
+uninstall: ## Remove what make install has installed; a changed /etc/default/sidestep-control stays
+	@$(INSTALL_PLACES) packaging/install uninstall
+
+install-debug: ## Install the debug information of the binary and the shared library where debuggers look for it
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/bin target/release/sidestep.debug
 	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_c.so.debug
-	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib target/release/libsidestep_preload.so.debug
+	install -D -m 644 -t $(DESTDIR)/usr/lib/debug$(PREFIX)/lib/sidestep target/release/libsidestep_preload.so.debug
+
+packages: build ## Build the Debian packages: target/packages/*.deb, debug symbols among them; lintian finds nothing
+	@scripts/bootstrap packages
+	packaging/build
+
+packages-test: ## Install, use, upgrade and remove the packages in a fresh Debian 12 (root; mmdebstrap)
+	@scripts/bootstrap packages
+	packaging/test
+
+image: ## Build a container image of the packages without a daemon: target/packages/sidestep-VERSION.oci.tar (root; buildah)
+	@scripts/bootstrap packages
+	packaging/image
+
+crates: ## Package every crate and build each from its package: target/package/*.crate
+	$(CARGO) package --workspace --locked
 
 test: ## Run every test; those that need network namespaces run as root only
 	@scripts/bootstrap test
@@ -62,6 +83,7 @@ lint: ## Formatting, clippy, documentation, scripts, licences; warnings are erro
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked --quiet
 	shellcheck -x scripts/bootstrap scripts/build-module scripts/fix-acceptance scripts/fuzz scripts/slim-archive scripts/split-debug scripts/test scripts/vm-kernels \
+		packaging/build packaging/image packaging/install packaging/notices packaging/root packaging/share packaging/test \
 		.ci/run peers/lib peers/*/run peers/tcp/fetch peers/fix/lib peers/fix/interop peers/fix/cost peers/fix/examples
 	@if command -v cargo-deny >/dev/null 2>&1; then cargo deny --offline check licenses bans sources; \
 	else echo "cargo-deny is not installed; the tidy test has checked the licences"; fi

@@ -14,8 +14,10 @@ const CPU: &str = "-mcpu=v3";
 /// Compiles `bpf/SOURCE`, which includes these headers of the same folder, once for each object: its name, and the
 /// definitions with which it is compiled.
 pub(crate) fn program(source: &str, headers: &[&str], objects: &[(&str, &[&str])]) {
-    let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder")).join("../..");
-    let root = root.canonicalize().expect("the workspace is two folders up");
+    // `bpf` of the crate: a link to the one of the workspace, or a copy in a packaged crate.
+    let link = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the folder")).join("bpf");
+    let folder = link.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", link.display()));
+    let root = folder.parent().expect("it has a name").to_owned();
     let source = root.join("bpf").join(source);
     let folder = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     println!("cargo::rerun-if-changed={}", source.display());

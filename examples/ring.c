@@ -1,6 +1,6 @@
 /* The twin of ring.rs: two programs that share a ring in a file, either of them in either role.
  *
- *   make install PREFIX=$PWD/out/c
+ *   make build install PREFIX=$PWD/out/c
  *   cc examples/ring.c -o ring -I out/c/include -L out/c/lib -Wl,-rpath,$PWD/out/c/lib -lsidestep_c
  *   ./ring receive /dev/shm/orders & ./ring send /dev/shm/orders 1000000 */
 #define _POSIX_C_SOURCE 200809L

@@ -1,6 +1,6 @@
 /* A reader of a multicast feed: the kernel copies each packet into a ring, which any number of readers poll.
  *
- *   make install PREFIX=$PWD/out/c
+ *   make build install PREFIX=$PWD/out/c
  *   cc examples/ring_flow.c -o ring_flow -I out/c/include -L out/c/lib -Wl,-rpath,$PWD/out/c/lib -lsidestep_c
  *   ./ring_flow eth1 239.1.1.1:5000 [MESSAGES] */
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* Sends every UDP datagram back to where it came from: past the kernel where it can, and saying why where it cannot.
  *
- *   make install PREFIX=$PWD/out/c
+ *   make build install PREFIX=$PWD/out/c
  *   cc examples/udp_echo.c -o udp_echo -I out/c/include -L out/c/lib -Wl,-rpath,$PWD/out/c/lib -lsidestep_c
  *   sidestep control &                          (as root, once per host)
  *   ./udp_echo eth1 0.0.0.0:7000 [COUNT]        ends after COUNT datagrams */

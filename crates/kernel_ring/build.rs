@@ -1,6 +1,6 @@
 //! Compiles `bpf/ring_source.bpf.c` for the BPF virtual machine. The object is embedded in the library.
 
-#[path = "../../bpf/compile.rs"]
+#[path = "bpf/compile.rs"]
 mod compile;
 
 fn main() {

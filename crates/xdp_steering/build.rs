@@ -1,7 +1,7 @@
 //! Compiles `bpf/steer.bpf.c` for the BPF virtual machine, with frames of several buffers (Linux 5.18) and without. The
 //! objects are embedded in the library.
 
-#[path = "../../bpf/compile.rs"]
+#[path = "bpf/compile.rs"]
 mod compile;
 
 fn main() {

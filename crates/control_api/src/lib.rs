@@ -26,3 +26,7 @@ pub mod rss;
 pub mod table;
 #[cfg(not(loom))]
 pub mod token;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

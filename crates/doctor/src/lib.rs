@@ -54,3 +54,7 @@ impl Examination {
         self.verdicts.iter().all(|verdict| verdict.state != State::Missing)
     }
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

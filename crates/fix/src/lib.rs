@@ -34,3 +34,7 @@ pub use clock::Now;
 pub use decode::{DataFields, FieldError, Index, Message};
 pub use encode::{Builder, Encoder, Rejected};
 pub use frame::{Fault, Framer, Garbled};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

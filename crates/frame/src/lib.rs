@@ -85,3 +85,7 @@ pub trait FrameLink {
     /// Checks by a system call that the link still exists: a link that only receives would not notice otherwise.
     fn check(&mut self) -> io::Result<()>;
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -270,3 +270,7 @@ fn claim(directory: &Directory, options: &Options, owner: Process, _lock: &Lock)
     directory.store(&state)?;
     Ok(state)
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -5,3 +5,7 @@
 pub mod histogram;
 pub mod http;
 pub mod text;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -22,3 +22,7 @@ mod view;
 
 #[cfg(test)]
 mod sample;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -79,3 +79,7 @@ pub use segment::{Backing, Segment};
 pub use sidestep_sys::memory::Access;
 pub use wait::{Deadline, WaitError};
 pub use waking::Waking;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

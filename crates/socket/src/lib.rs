@@ -53,3 +53,7 @@ pub use udp::batch::Message;
 pub use udp::datagram::Datagram;
 pub use udp::send::Reserved;
 pub use udp::socket::{Handle, Statistics};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

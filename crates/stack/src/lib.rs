@@ -33,3 +33,7 @@ pub use host::{ADDRESSES_MAX, Full, Host, INTERFACES_MAX, Interface};
 pub use ip::Checksums;
 pub use packet_header::{PacketHeader, Service};
 pub use receive::{Datagram, Stack, Verdict};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -49,3 +49,7 @@ pub mod words;
 pub mod xdp;
 
 pub use problem::{Kind, Problem};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

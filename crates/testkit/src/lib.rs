@@ -9,3 +9,7 @@ mod waiting;
 
 pub use lingering::lingering;
 pub use waiting::{WATCHDOG, drive, wait, wait_until};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

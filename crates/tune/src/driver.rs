@@ -24,7 +24,7 @@ pub(crate) struct Driver {
 }
 
 static DRIVERS: LazyLock<BTreeMap<String, Driver>> = LazyLock::new(|| {
-    toml::from_str(include_str!("../../../profiles/tune/drivers.toml")).expect("a test reads the file that is built in")
+    toml::from_str(include_str!("../profiles/drivers.toml")).expect("a test reads the file that is built in")
 });
 
 /// Returns all drivers, by family.

@@ -34,3 +34,7 @@ mod value;
 pub mod want;
 
 pub use netlink::{XdpFeatures, decode_any, xdp_features};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -14,10 +14,10 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 const BUILT_IN: [(&str, &str); 4] = [
-    ("latency", include_str!("../../../profiles/tune/latency.toml")),
-    ("polling", include_str!("../../../profiles/tune/polling.toml")),
-    ("throughput", include_str!("../../../profiles/tune/throughput.toml")),
-    ("cloud", include_str!("../../../profiles/tune/cloud.toml")),
+    ("latency", include_str!("../profiles/latency.toml")),
+    ("polling", include_str!("../profiles/polling.toml")),
+    ("throughput", include_str!("../profiles/throughput.toml")),
+    ("cloud", include_str!("../profiles/cloud.toml")),
 ];
 
 /// The built-in profiles, parsed at first use.

@@ -9,3 +9,7 @@ pub mod library;
 pub mod options;
 pub mod program;
 pub mod status;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -24,3 +24,7 @@ mod watch;
 
 pub use options::{HiccupCpus, INTERVAL_MAX, INTERVAL_MIN, Options, Tuning};
 pub use watch::{once, watch};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

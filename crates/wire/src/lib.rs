@@ -31,3 +31,7 @@ mod mac;
 pub use addresses::Addresses;
 pub use mac::MacAddress;
 pub use refusal::{BuildError, Refusal};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

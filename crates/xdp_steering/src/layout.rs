@@ -313,7 +313,7 @@ mod tests {
 
     /// The number in `#define NAME NUMBER` of steer.h.
     fn defined(name: &str) -> u32 {
-        let header = include_str!("../../../bpf/steer.h");
+        let header = include_str!("../bpf/steer.h");
         let line = header.lines().find_map(|line| line.strip_prefix("#define ")?.strip_prefix(name)?.strip_prefix(' '));
         let number = line.unwrap_or_else(|| panic!("steer.h defines no {name}")).split_whitespace().next().unwrap();
         match number.strip_prefix("0x") {
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(defined("RING_FLOWS_MAX"), RING_FLOWS_MAX);
         assert_eq!(defined("RING_LISTENERS_MAX"), RING_LISTENERS_MAX);
         assert_eq!(defined("RING_GROUPS_MAX"), RING_GROUPS_MAX);
-        let ring = include_str!("../../../bpf/ring.h");
+        let ring = include_str!("../bpf/ring.h");
         let slack = sidestep_kernel_ring::SLACK_BYTES;
         assert!(RING_PACKET_BYTES_MAX <= slack);
         assert!(ring.contains(&format!("#define RING_SLACK_BYTES {slack}")));

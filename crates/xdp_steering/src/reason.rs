@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn the_order_is_that_of_the_header() {
-        let header = include_str!("../../../bpf/steer.h");
+        let header = include_str!("../bpf/steer.h");
         let body = header.split("enum reason {").nth(1).unwrap().split('}').next().unwrap();
         let in_c: Vec<_> = body.lines().filter_map(|line| line.trim().split_once(',').map(|(name, _)| name)).collect();
         let mut ours: Vec<_> = Reason::ALL.iter().map(|reason| reason.in_c()).collect();

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn the_header_has_the_same_numbers() {
-        let header = include_str!("../../../../bpf/ring_source.h");
+        let header = include_str!("../../bpf/ring_source.h");
         for (name, value) in
             [("SOURCE_CELLS", SOURCE_CELLS), ("SOURCE_EVENT_BYTES", EVENT_BYTES as u64), ("SOURCE_RINGS", RINGS.into())]
         {

@@ -5,8 +5,8 @@ use sidestep_sys::Problem;
 
 /// The profiles that come with the engine.
 const BUILT_IN: [(&str, &str); 2] = [
-    ("default", include_str!("../../../../profiles/default.toml")),
-    ("latency", include_str!("../../../../profiles/latency.toml")),
+    ("default", include_str!("../../profiles/default.toml")),
+    ("latency", include_str!("../../profiles/latency.toml")),
 ];
 
 /// The settings of a profile: `latency` or `default`, or the text of a file of the same form. What a file leaves out is as

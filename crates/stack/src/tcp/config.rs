@@ -233,8 +233,8 @@ mod tests {
 
     #[test]
     fn the_profiles_are_what_the_code_says() {
-        assert_eq!(read(include_str!("../../../../profiles/default.toml")), Config::default());
-        assert_eq!(read(include_str!("../../../../profiles/latency.toml")), Config::latency());
+        assert_eq!(read(include_str!("../../profiles/default.toml")), Config::default());
+        assert_eq!(read(include_str!("../../profiles/latency.toml")), Config::latency());
     }
 
     #[test]

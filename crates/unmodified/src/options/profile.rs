@@ -12,9 +12,9 @@ use sidestep_sys::{Problem, file};
 use std::path::Path;
 
 const BUILT_IN: [(&str, &str); 3] = [
-    ("latency", include_str!("../../../../profiles/run/latency.toml")),
-    ("throughput", include_str!("../../../../profiles/run/throughput.toml")),
-    ("safe", include_str!("../../../../profiles/run/safe.toml")),
+    ("latency", include_str!("../../profiles/latency.toml")),
+    ("throughput", include_str!("../../profiles/throughput.toml")),
+    ("safe", include_str!("../../profiles/safe.toml")),
 ];
 
 /// The name of no profile: the defaults of the table.
