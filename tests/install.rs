@@ -63,7 +63,8 @@ impl Place {
     /// `make TARGET` without cargo: it must not be called.
     fn make(&self, target: &str) -> Output {
         let mut make = Command::new("make");
-        make.args(["--silent", target, "CARGO=false", "PREFIX=/opt/x"]).arg(format!("DESTDIR={}", self.root().display()));
+        make.args(["--silent", target, "CARGO=false", "PREFIX=/opt/x"])
+            .arg(format!("DESTDIR={}", self.root().display()));
         make.env("BUILT", self.built()).env_remove("MAKEFLAGS").current_dir(repository()).output().unwrap()
     }
 
