@@ -2,8 +2,8 @@
 
 use crate::args::Doctor as Args;
 use crate::{exit, output};
-use sidestep_doctor::show::{self, Style};
 use sidestep_doctor::Examination;
+use sidestep_doctor::show::{self, Style};
 use sidestep_sys::Problem;
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {

@@ -110,7 +110,8 @@ fn chosen(text: &str) -> Option<String> {
 
 /// The mark of a container: a file that its engine makes, or the group of its first process.
 fn container(sources: &Sources) -> Option<String> {
-    let marks = [(".dockerenv", "Docker"), ("run/.containerenv", "Podman"), ("run/systemd/container", "systemd-nspawn")];
+    let marks =
+        [(".dockerenv", "Docker"), ("run/.containerenv", "Podman"), ("run/systemd/container", "systemd-nspawn")];
     let by_file = marks.iter().find(|(mark, _)| sources.root.join(mark).exists()).map(|(_, name)| (*name).to_owned());
     let groups = sources.roots.proc("1/cgroup");
     let by_group = ["docker", "kubepods", "containerd", "libpod", "lxc"];
@@ -144,7 +145,9 @@ mod tests {
         assert_eq!(Version::parse("6.12.5-amd64"), Some(Version(6, 12)));
         assert_eq!(Version::parse("5.10"), Some(Version(5, 10)));
         assert!(Version(5, 10) < Version(5, 14) && Version(6, 1) > Version(5, 18));
-        assert!(Version::parse("x").is_none() && Version::parse("").is_none() && Version::parse("99999999999.1").is_none());
+        assert!(
+            Version::parse("x").is_none() && Version::parse("").is_none() && Version::parse("99999999999.1").is_none()
+        );
     }
 
     #[test]

@@ -47,7 +47,9 @@ fn container(facts: &Facts) -> Option<Check> {
 fn lockdown(facts: &Facts) -> Option<Check> {
     match facts.machine.lockdown.as_deref()? {
         "none" => None,
-        "integrity" => Some(check("lockdown", State::Partly, "integrity: no model-specific registers, no unsigned modules")),
+        "integrity" => {
+            Some(check("lockdown", State::Partly, "integrity: no model-specific registers, no unsigned modules"))
+        }
         mode => Some(
             check("lockdown", State::Partly, format!("{mode}: tracepoints and registers cannot be read"))
                 .next("grep lockdown /proc/cmdline /sys/kernel/security/lockdown"),
@@ -58,7 +60,8 @@ fn lockdown(facts: &Facts) -> Option<Check> {
 fn seccomp(facts: &Facts) -> Option<Check> {
     (facts.user.seccomp == Some(2)).then(|| {
         let reason = "system calls of this process are filtered (seccomp): some trials below fail by that";
-        check("seccomp", State::Partly, reason).next("for a container: docker run --security-opt seccomp=unconfined ...")
+        check("seccomp", State::Partly, reason)
+            .next("for a container: docker run --security-opt seccomp=unconfined ...")
     })
 }
 

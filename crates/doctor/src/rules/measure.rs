@@ -38,13 +38,16 @@ fn cpus(facts: &Facts) -> Check {
 fn isolation(facts: &Facts) -> Check {
     let isolated = &facts.machine.isolated;
     if !isolated.is_empty() {
-        return Check::new(THIS, "cpu-isolation", State::Ok, format!("CPUs {isolated} are left alone by the scheduler"));
+        return Check::new(
+            THIS,
+            "cpu-isolation",
+            State::Ok,
+            format!("CPUs {isolated} are left alone by the scheduler"),
+        );
     }
     let reason = "no CPU is left alone by the scheduler: other tasks are in the tails";
     let next = match facts.machine.cpus.as_slice() {
-        [_, _, .., last] => {
-            facts.as_root(&format!("sidestep tune run --cpu {last} --isolate -- sidestep bench rr"))
-        }
+        [_, _, .., last] => facts.as_root(&format!("sidestep tune run --cpu {last} --isolate -- sidestep bench rr")),
         _ => "sidestep tune explain iso-domain".to_owned(),
     };
     Check::new(THIS, "cpu-isolation", State::Partly, reason).next(next)

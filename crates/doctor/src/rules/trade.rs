@@ -48,10 +48,12 @@ fn journal(trials: &Trials) -> Check {
     };
     match found.file_system {
         FileSystem::Memory(_) => partly("a journal there is gone after a reboot"),
-        FileSystem::Remote(_) => partly("the other end may fail while this host goes on, and mapped stores wait for it"),
-        _ if !found.is_mapped => {
-            partly("messages are written by system calls: it does not write in place, so memory cannot be mapped safely")
+        FileSystem::Remote(_) => {
+            partly("the other end may fail while this host goes on, and mapped stores wait for it")
         }
+        _ if !found.is_mapped => partly(
+            "messages are written by system calls: it does not write in place, so memory cannot be mapped safely",
+        ),
         _ => check("journal", State::Ok, format!("{folder} is on {name}: messages are stored to mapped memory")),
     }
 }
@@ -87,7 +89,9 @@ fn files(facts: &Facts) -> Check {
 /// Sessions over our own TCP: what `bypass` says, in a line.
 fn past_the_kernel(facts: &Facts, trials: &Trials) -> Check {
     match (&trials.control, facts.user.uid, &trials.af_xdp) {
-        (Control::Serves(_), ..) => check("own-tcp", State::Ok, "sessions past the kernel, by the control plane that runs"),
+        (Control::Serves(_), ..) => {
+            check("own-tcp", State::Ok, "sessions past the kernel, by the control plane that runs")
+        }
         (_, 0, Ok(_)) => check("own-tcp", State::Ok, "sessions past the kernel, once a control plane runs"),
         _ => check("own-tcp", State::Partly, "sessions go by the kernel: see bypass"),
     }

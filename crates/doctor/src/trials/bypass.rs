@@ -26,7 +26,8 @@ pub(super) fn frame(here: &str, there: &str) -> Outcome {
     let _attached = program.attach(here, Mode::Copy)?;
     let device = wait_until_up(here, UP_MAX)?;
     let umem = Umem::create(GEOMETRY)?;
-    let options = XskOptions { rings: RingSizes::all(RINGS), best: Mode::Copy, least: Mode::Copy, ..XskOptions::default() };
+    let options =
+        XskOptions { rings: RingSizes::all(RINGS), best: Mode::Copy, least: Mode::Copy, ..XskOptions::default() };
     let xsk = Xsk::open(&umem, here, 0, &options)?;
     program.insert(0, xsk.socket())?;
     let pages = match umem.pages() {

@@ -72,8 +72,9 @@ pub struct Journal {
 
 /// Writes a file without a name in the working directory, as a journal is written.
 pub(super) fn journal() -> Result<Journal, Problem> {
-    let folder = std::env::current_dir()
-        .map_err(|error| Problem::failed("cannot find the working directory", error).next("change to one that exists: cd"))?;
+    let folder = std::env::current_dir().map_err(|error| {
+        Problem::failed("cannot find the working directory", error).next("change to one that exists: cd")
+    })?;
     let failed = |error: io::Error| {
         Problem::failed(format!("cannot write a journal in {}", folder.display()), error)
             .next("change to a folder that you may write to, and run sidestep doctor there")

@@ -58,7 +58,8 @@ pub(super) fn io_uring() -> Outcome {
 pub(super) fn tracepoints(cpus: &[u32]) -> Outcome {
     const NAME: &str = "sched/sched_switch";
     let tracefs = Tracefs::open()?;
-    let format = tracefs.format(NAME).map_err(|error| Problem::failed(format!("cannot read the tracepoint {NAME}"), error))?;
+    let format =
+        tracefs.format(NAME).map_err(|error| Problem::failed(format!("cannot read the tracepoint {NAME}"), error))?;
     let tracepoint = Tracepoint { name: NAME.into(), id: format.id, filter: String::new() };
     let cpu = cpus.first().copied().unwrap_or(0);
     Recorder::open(&[cpu], &[tracepoint], 64 << 10)?;
@@ -68,7 +69,8 @@ pub(super) fn tracepoints(cpus: &[u32]) -> Outcome {
 /// Maps memory without a name, and asks whether names can be made in /dev/shm.
 pub(super) fn shared_memory() -> Outcome {
     let failed = |error: io::Error| {
-        Problem::failed("cannot make shared memory", error).next("raise the memory limit of this process: systemctl show -p MemoryMax, ulimit -v")
+        Problem::failed("cannot make shared memory", error)
+            .next("raise the memory limit of this process: systemctl show -p MemoryMax, ulimit -v")
     };
     let memory = memory::memfd("sidestep-doctor", false).map_err(failed)?;
     ftruncate(&memory, MEMORY_BYTES as u64).map_err(|error| failed(error.into()))?;

@@ -139,9 +139,8 @@ fn control() -> Control {
             Control::Serves(pid)
         }
         Err(Error::Lost(problem)) => Control::NotRunning(problem.brief()),
-        Err(Error::Refused(refusal)) => Control::Refuses {
-            is_other_version: refusal.code == Code::Version,
-            reason: refusal.to_string(),
-        },
+        Err(Error::Refused(refusal)) => {
+            Control::Refuses { is_other_version: refusal.code == Code::Version, reason: refusal.to_string() }
+        }
     }
 }

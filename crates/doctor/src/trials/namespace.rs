@@ -44,7 +44,9 @@ pub(super) fn run(facts: &Facts) -> InNamespace {
 
 fn pair(facts: &Facts) -> Result<(), Problem> {
     if !facts.has("ip") {
-        return Err(Problem::failed("cannot make a veth pair", "the program ip is missing").next(facts.install("iproute2")));
+        return Err(
+            Problem::failed("cannot make a veth pair", "the program ip is missing").next(facts.install("iproute2"))
+        );
     }
     if !facts.user.has(Capability::NetAdmin) {
         return Err(Problem::failed("cannot make a veth pair", "this process has no CAP_NET_ADMIN")

@@ -10,9 +10,9 @@ mod xdp;
 use crate::host::Absence;
 use crate::location::{Location, Scheme};
 use ethtool::Settings;
-pub use xdp::{XdpFeatures, xdp_features};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+pub use xdp::{XdpFeatures, xdp_features};
 
 /// The group of settings of single queues, which ethtool's ioctl alone has (ETHTOOL_PERQUEUE).
 const QUEUES: &str = "queues";

@@ -50,7 +50,8 @@ mod tests {
 
     #[test]
     fn features_are_read_by_their_bits() {
-        let of = |bits: u64| decode(&Attributes::default().u32(1, 2).bytes(3, &bits.to_ne_bytes()).into_bytes()).unwrap();
+        let of =
+            |bits: u64| decode(&Attributes::default().u32(1, 2).bytes(3, &bits.to_ne_bytes()).into_bytes()).unwrap();
         assert_eq!(of(0), XdpFeatures::default());
         assert_eq!(of(0b1), XdpFeatures::default(), "without redirection nothing reaches a socket");
         assert_eq!(of(0b10_0111), XdpFeatures { native: true, zero_copy: false, several_buffers: true });
