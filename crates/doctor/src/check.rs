@@ -59,6 +59,9 @@ impl Group {
     }
 }
 
+/// The beginning of the names of checks of interfaces.
+pub const INTERFACE: &str = "interface-";
+
 /// One check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
@@ -120,12 +123,17 @@ impl Verdict {
         }
         let lacking: Vec<&&Check> = own.iter().filter(|check| check.state != State::Ok).collect();
         let works = own.iter().filter(|check| check.essential).map(|check| check.reason.as_str());
-        let works = works.collect::<Vec<_>>().join("; ");
+        let mut works = works.collect::<Vec<_>>().join("; ");
+        let interfaces = own.iter().filter(|check| check.state == State::Ok);
+        let interfaces: Vec<&str> = interfaces.filter_map(|check| check.id.strip_prefix(INTERFACE)).collect();
+        if !interfaces.is_empty() {
+            works.push_str(&format!("; ready for it: {}", interfaces.join(", ")));
+        }
         if lacking.is_empty() {
             return Self { verb, state: State::Ok, sentence: format!("works: {works}"), next: None };
         }
         let names: Vec<&str> = lacking.iter().map(|check| check.id.as_str()).collect();
-        let sentence = format!("works: {works}; less than all: {}", names.join(", "));
+        let sentence = format!("works: {works}; not all ok: {}", names.join(", "));
         // What is missing is the nearer step than what could be better.
         let worst = lacking.iter().max_by_key(|check| (check.state, check.next.is_some()));
         Self { verb, state: State::Partly, sentence, next: worst.and_then(|check| check.next.clone()) }

@@ -22,6 +22,8 @@ pub enum Ready {
 pub struct Interface {
     /// Its name.
     pub name: String,
+    /// True if the user has named it.
+    pub is_named: bool,
     /// Its driver; none where it does not tell.
     pub driver: Option<String>,
     /// Receive queues; none where it does not tell.
@@ -47,7 +49,8 @@ pub(super) fn read(named: &[String]) -> (Vec<Interface>, usize) {
     } else {
         named.to_vec()
     };
-    let found = all.iter().take(INTERFACES_MAX).filter_map(|name| of(name)).collect();
+    let of = |name: &String| of(name).map(|found| Interface { is_named: !named.is_empty(), ..found });
+    let found = all.iter().take(INTERFACES_MAX).filter_map(of).collect();
     (found, all.len().saturating_sub(INTERFACES_MAX))
 }
 
@@ -57,6 +60,7 @@ fn of(name: &str) -> Option<Interface> {
     let driver = offload::driver(name).ok().filter(|driver| !driver.is_empty());
     Some(Interface {
         name: name.to_owned(),
+        is_named: false,
         driver,
         queues: ethtool::receive_queues(name).ok(),
         ready: if device.is_up { Ready::Up } else { Ready::Down },

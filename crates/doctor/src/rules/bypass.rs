@@ -71,11 +71,7 @@ fn lacks_rights(facts: &Facts) -> bool {
 fn refused(facts: &Facts, trials: &Trials, problem: &Problem) -> Check {
     let check = |reason: String| check("af-xdp", State::Missing, reason).essential();
     if let Control::Refuses { is_other_version, reason } = &trials.control {
-        let next = if *is_other_version {
-            facts.as_root("sidestep control --background, after the one that runs has ended")
-        } else {
-            add_user(facts)
-        };
+        let next = if *is_other_version { facts.as_root("systemctl restart sidestep") } else { add_user(facts) };
         return check(format!("the control plane refuses: {reason}")).next(next);
     }
     if facts.user.uid == 0 {
@@ -117,21 +113,21 @@ fn control(facts: &Facts, trials: &Trials) -> Check {
     match &trials.control {
         Control::Serves(pid) => check("control", State::Ok, format!("process {pid} serves this network namespace")),
         Control::Refuses { is_other_version: true, reason } => {
-            check("control", State::Missing, format!("{reason}: program and control plane are of one release"))
-                .next(facts.as_root("systemctl restart sidestep; or end it, then: sidestep control --background"))
+            check("control", State::Missing, format!("{reason}: both have to be of one release; end the one that runs"))
+                .next(facts.as_root("systemctl restart sidestep"))
         }
         Control::Refuses { reason, .. } => check("control", State::Missing, reason).next(add_user(facts)),
         Control::NotRunning(reason) if facts.user.uid == 0 => {
-            let reason = format!("none runs ({reason}); sidestep run as root starts one by itself");
+            let reason = format!("{reason}; sidestep run as root starts one by itself");
             check("control", State::Partly, reason).next("sidestep control --background")
         }
-        Control::NotRunning(reason) => check("control", State::Missing, format!("none runs ({reason})"))
+        Control::NotRunning(reason) => check("control", State::Missing, reason)
             .next(facts.as_root(&format!("sidestep control --background --allow-uid {}", facts.user.uid))),
     }
 }
 
 fn add_user(facts: &Facts) -> String {
-    facts.as_root("usermod -aG sidestep USER; then log in again, and restart sidestep control")
+    facts.as_root("usermod -aG sidestep $USER")
 }
 
 fn group(facts: &Facts) -> Check {
@@ -139,13 +135,14 @@ fn group(facts: &Facts) -> Check {
         Some(group) if group.is_member || facts.user.uid == 0 => {
             check("group", State::Ok, format!("group sidestep ({}): its members may bypass the kernel", group.gid))
         }
-        Some(_) => check("group", State::Partly, "this user is not in the group sidestep").next(add_user(facts)),
-        None if facts.user.uid == 0 => {
-            let reason = "there is no group sidestep: root alone may bypass the kernel, and users named by --allow-uid";
-            check("group", State::Partly, reason).next("groupadd --system sidestep && usermod -aG sidestep USER")
+        Some(_) => {
+            let reason = "this user is not in the group sidestep; membership counts from the next login on";
+            check("group", State::Partly, reason).next(add_user(facts))
         }
-        None => check("group", State::Partly, "there is no group sidestep")
-            .next(facts.as_root("groupadd --system sidestep && usermod -aG sidestep USER")),
+        None => {
+            let reason = "there is no group sidestep: root alone may bypass the kernel, and users named by --allow-uid";
+            check("group", State::Partly, reason).next(facts.as_root("groupadd --system sidestep"))
+        }
     }
 }
 
@@ -187,8 +184,7 @@ fn library(facts: &Facts, trials: &Trials) -> Check {
         Ok(path) => check("run", State::Ok, format!("sidestep run loads {path}")),
         Err(problem) => {
             let reason = format!("no sidestep run: {}", problem.brief());
-            check("run", State::Missing, reason)
-                .next(facts.as_root("make install; or name it: SIDESTEP_LIBRARY=FILE sidestep run ..."))
+            check("run", State::Missing, reason).next(facts.as_root("make install"))
         }
     }
 }

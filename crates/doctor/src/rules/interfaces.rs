@@ -1,6 +1,6 @@
 //! The interfaces: one line each. What would need a program on them is said, with the command that tries it.
 
-use crate::check::{Check, Group, State};
+use crate::check::{Check, Group, INTERFACE, State};
 use crate::facts::{Facts, Interface, Ready, Version};
 use crate::trials::{Control, Trials};
 
@@ -9,14 +9,24 @@ const THIS: Group = Group::Bypass;
 const FEATURES_TOLD: Version = Version(6, 3);
 
 pub(super) fn checks(facts: &Facts, trials: &Trials) -> Vec<Check> {
-    let mut all: Vec<Check> = facts.interfaces.iter().map(|one| interface(one, facts, trials)).collect();
+    let (useful, others): (Vec<&Interface>, Vec<&Interface>) = facts
+        .interfaces
+        .iter()
+        .partition(|one| one.is_named || (one.is_ethernet && (one.ready == Ready::Up || one.xdp_program.is_some())));
+    let mut all: Vec<Check> = useful.iter().map(|one| interface(one, facts, trials)).collect();
     if all.is_empty() {
-        let reason = "there is no interface but loopback, on which nothing goes past the kernel";
+        let reason = "no Ethernet interface is up: on loopback nothing goes past the kernel";
         all.push(Check::new(THIS, "interfaces", State::Partly, reason).next(facts.as_root("sidestep lab up try")));
+    }
+    if !others.is_empty() {
+        let names: Vec<&str> = others.iter().map(|one| one.name.as_str()).collect();
+        let reason = format!("down, or no Ethernet: {}", names.join(", "));
+        let next = format!("sidestep doctor --interface {}", names.join(","));
+        all.push(Check::new(THIS, "other-interfaces", State::Ok, reason).next(next));
     }
     if facts.more_interfaces > 0 {
         let reason = format!("{} interfaces more were not looked at", facts.more_interfaces);
-        all.push(Check::new(THIS, "interfaces-more", State::Ok, reason).next("sidestep doctor --interface NAME"));
+        all.push(Check::new(THIS, "more-interfaces", State::Ok, reason).next("sidestep doctor --interface NAME"));
     }
     all
 }
@@ -24,7 +34,7 @@ pub(super) fn checks(facts: &Facts, trials: &Trials) -> Vec<Check> {
 fn interface(one: &Interface, facts: &Facts, trials: &Trials) -> Check {
     let attach = facts.as_root(&format!("sidestep control --interface {}", one.name));
     let check = |state, reason: &str| {
-        Check::new(THIS, format!("interface-{}", one.name), state, format!("{}: {reason}", who(one)))
+        Check::new(THIS, format!("{INTERFACE}{}", one.name), state, format!("{}: {reason}", who(one)))
     };
     if !one.is_ethernet {
         return check(State::Partly, "no Ethernet interface: the kernel carries its traffic");

@@ -62,9 +62,9 @@ fn isolate(facts: &Facts) -> Check {
         return check(State::Missing, reason).next("sidestep tune explain iso-domain");
     }
     if !machine.has_cpusets {
-        let reason = "tune run --isolate needs cgroup v2 with CPUs (cpuset), at /sys/fs/cgroup".to_owned();
-        return check(State::Missing, reason)
-            .next("grep cgroup /proc/mounts; systemd.unified_cgroup_hierarchy=1 at boot");
+        let reason = "tune run --isolate needs cgroup v2 with CPUs (cpuset) at /sys/fs/cgroup; where systemd mounts the older one, \
+                      systemd.unified_cgroup_hierarchy=1 at boot changes that";
+        return check(State::Missing, reason.into()).next("grep cgroup /proc/mounts");
     }
     if machine.cpus.len() < 2 {
         return check(State::Missing, "no CPU would be left for the rest of the host".into());
