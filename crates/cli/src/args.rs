@@ -53,6 +53,8 @@ pub(crate) enum Command {
     Bench(Bench),
     /// Compare a result with an earlier one, row by row
     Compare(Compare),
+    /// Show a result file again: as a table, or as a page
+    Report(Report),
     /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),
@@ -94,6 +96,22 @@ pub(crate) struct Demo {
     #[command(flatten)]
     pub(crate) place: Place,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = REPORT_HELP)]
+pub(crate) struct Report {
+    /// A result written by --json; `-` for standard input
+    #[arg(value_name = "RESULT")]
+    pub(crate) result: PathBuf,
+    /// Write the page to this file, instead of the table; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+}
+
+const REPORT_HELP: &str = "Examples:
+  sidestep report result.json                          the table
+  sidestep report result.json --html report.html       the page, which loads nothing
+  ssh host sidestep bench rr --json - | sidestep report - --html report.html";
 
 #[derive(Debug, Args)]
 #[command(after_help = COMPARE_HELP)]

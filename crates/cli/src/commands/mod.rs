@@ -11,6 +11,7 @@ mod lab;
 mod manual;
 mod measured;
 mod ps;
+mod report;
 mod ring;
 mod run;
 mod top;
@@ -25,6 +26,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Demo(args) => demo::run(&args),
         Command::Bench(args) => bench::run(args),
         Command::Compare(args) => compare::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Tune(command) => tune::run(command),
         Command::Run(args) => run::run(&args),
         Command::Control(args) => control::run(args),
