@@ -104,17 +104,28 @@ const OVERFLOW: &str = "addEventListener('load', () => {
   const root = document.documentElement;
   const hidden = (one) => one.closest('.scroll, nav, svg, .skip, #tip');
   const wide = [...document.body.querySelectorAll('*')].filter((one) => !hidden(one) && one.getBoundingClientRect().right > innerWidth + 1);
-  root.dataset.found = JSON.stringify({ width: innerWidth, beyond: root.scrollWidth - innerWidth, wide: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 90)) });
+  parent.postMessage(JSON.stringify({ width: innerWidth, beyond: root.scrollWidth - innerWidth, wide: wide.slice(0, 5).map((one) => one.outerHTML.slice(0, 90)) }), '*');
 });";
+
+/// What the check for width finds at a width; none where there is no browser. The page is framed: a browser's window has a least width.
+fn overflow(page: &Page, change: impl Fn(&str) -> String, width: u32) -> Option<Value> {
+    let framed = page.with("framed.html", change, &[OPEN_ALL, OVERFLOW]);
+    let listen = "addEventListener('message', (event) => { document.documentElement.dataset.found = event.data; });";
+    let outer = format!(
+        "<!doctype html><script>{listen}</script><iframe style=\"border: 0; width: {width}px; height: 900px\" src=\"{}\"></iframe>",
+        framed.display()
+    );
+    let file = page.folder.path().join("outer.html");
+    fs::write(&file, outer).expect("it can be written");
+    let dom = chromium(page.folder.path(), &["--window-size=1700,1000", "--dump-dom"], &file)?;
+    Some(found(&dom))
+}
 
 #[test]
 fn nothing_is_wider_than_the_screen() {
     let page = Page::of(&demo());
-    let file = page.with("wide.html", str::to_owned, &[OPEN_ALL, OVERFLOW]);
     for width in WIDTHS {
-        let size = format!("--window-size={width},900");
-        let Some(dom) = chromium(page.folder.path(), &[&size, "--dump-dom"], &file) else { return };
-        let found = found(&dom);
+        let Some(found) = overflow(&page, str::to_owned, width) else { return };
         assert_eq!(found["width"], width, "{found}");
         assert!(found["beyond"].as_i64().is_some_and(|beyond| beyond <= 0), "{width}: {found}");
         assert_eq!(found["wide"], Value::Array(Vec::new()), "{width}: {found}");
@@ -124,10 +135,8 @@ fn nothing_is_wider_than_the_screen() {
 #[test]
 fn a_check_for_width_finds_what_is_too_wide() {
     let page = Page::of(&demo());
-    let wide = |html: &str| html.replace("<h1>", "<p style=\"width: 3000px\">wide</p><h1>");
-    let file = page.with("wide.html", wide, &[OVERFLOW]);
-    let Some(dom) = chromium(page.folder.path(), &["--window-size=1024,900", "--dump-dom"], &file) else { return };
-    let found = found(&dom);
+    let wide = |html: &str| html.replace("<h1>", "<p style=\"min-width: 3000px\">wide</p><h1>");
+    let Some(found) = overflow(&page, wide, 1024) else { return };
     assert!(found["beyond"].as_i64().is_some_and(|beyond| beyond > 1_000), "{found}");
 }
 
