@@ -53,6 +53,8 @@ pub(crate) enum Command {
     /// Compare many hosts by their results
     #[command(subcommand)]
     Fleet(Fleet),
+    /// Show a result file again: as a table, or as a page
+    Report(Report),
     /// Audit the latency settings of this host; apply and revert changes
     #[command(subcommand)]
     Tune(tune::Tune),
@@ -97,6 +99,19 @@ pub(crate) struct Demo {
     pub(crate) shown: Shown,
     #[command(flatten)]
     pub(crate) place: Place,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Report {
+    /// A result written by --json; `-` for standard input
+    #[arg(value_name = "RESULT")]
+    pub(crate) result: PathBuf,
+    /// Write the page to this file, instead of the table; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Print all tables, not only what was found
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
 }
 
 #[derive(Debug, Args)]

@@ -157,6 +157,12 @@ sidestep lab up try --queues 4 --mtu 9000
 sidestep lab up wan --impair loss=1%,delay=5ms,jitter=1ms",
     ),
     (
+        "report",
+        "sidestep report result.json               what was found; --verbose for all tables
+sidestep report result.json --html report.html
+ssh host sidestep bench rr --json - | sidestep report - --html report.html",
+    ),
+    (
         "doctor",
         "sidestep doctor                           what this user can do; as root, what root can
 sidestep doctor --interface eth1

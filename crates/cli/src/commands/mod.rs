@@ -13,6 +13,7 @@ mod lab;
 mod manual;
 mod measured;
 mod ps;
+mod report;
 mod ring;
 mod run;
 mod top;
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Compare(args) => compare::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Fleet(args) => fleet::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Tune(command) => tune::run(command),
         Command::Run(args) => run::run(&args),
         Command::Control(args) => control::run(args),

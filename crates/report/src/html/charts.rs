@@ -76,7 +76,7 @@ pub(super) fn tail(document: &Document, found: &Findings, compared: &[Compared<'
             .map(|i| {
                 let same: Vec<&Curve> =
                     (0..panels.len()).filter(|j| is_local(*j) == is_local(i)).flat_map(|j| &drawn[j]).collect();
-                let axes = curves::axes(same);
+                let axes = curves::axes(&same);
                 let title = &panels[i].title;
                 figure(title, &[axes.map(|axes| curves::chart(&drawn[i], &axes, title))], "")
             })

@@ -13,9 +13,19 @@ pub(super) fn prose(text: &str) -> String {
     escape(text).replace(" %", "\u{a0}%").replace(MISSING, "not known")
 }
 
+/// A heading: [`prose`], and no line breaks inside of names such as `kernel-spin`.
+pub(super) fn heading(text: &str) -> String {
+    let is_name = |word: &str| word.len() < 30 && word.trim_matches(|c: char| !c.is_alphanumeric()).contains('-');
+    let word = |word: &str| match is_name(word) {
+        true => format!("<span class=\"name-of\">{word}</span>"),
+        false => word.to_owned(),
+    };
+    prose(text).split(' ').map(word).collect::<Vec<_>>().join(" ")
+}
+
 /// A section with its question and its finding.
 pub(super) fn section(found: &Section, body: &str) -> String {
-    let (id, heading, question) = (&found.id, prose(&found.heading), prose(&found.question));
+    let (id, heading, question) = (&found.id, heading(&found.heading), prose(&found.question));
     let question = if question.is_empty() { String::new() } else { format!("<p class=\"question\">{question}</p>\n") };
     format!(
         "<section id=\"{id}\" aria-labelledby=\"{id}-h\">\n{question}<h2 id=\"{id}-h\">{heading}</h2>\n{body}</section>\n"

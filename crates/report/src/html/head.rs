@@ -1,6 +1,6 @@
 //! The top of the page: links, the verdict, key figures and what weakens them.
 
-use super::element::prose;
+use super::element::{heading, prose};
 use crate::findings::caveats::SHOWN;
 use crate::findings::{Caveat, Findings, Tile};
 use crate::markup::escape;
@@ -19,7 +19,7 @@ pub(super) fn bar(found: &Findings) -> String {
 /// The verdict.
 pub(super) fn verdict(found: &Findings) -> String {
     let meta = prose(&found.meta.join(" · "));
-    let headline = prose(&found.headline);
+    let headline = heading(&found.headline);
     let lead = found.lead.join(" ");
     let lead = if lead.is_empty() { String::new() } else { format!("<p class=\"lead\">{}</p>\n", prose(&lead)) };
     let tiles: String = found.tiles.iter().map(tile).collect();

@@ -49,13 +49,15 @@ pub(super) fn compared(document: &Document, one: &Compared<'_>, found: &Section)
         ));
     }
     texts.extend(
-        words::closed_loop(&one.panels.iter().flat_map(|panel| panel.rows.clone()).collect::<Vec<_>>()).map(sentence),
+        words::closed_loop(&one.panels.iter().flat_map(|panel| panel.rows.clone()).collect::<Vec<_>>())
+            .as_deref()
+            .map(sentence),
     );
     body += &remarks(&texts);
     section(found, &body)
 }
 
-fn sentence(text: String) -> String {
+fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect::<String>() + ".")
 }

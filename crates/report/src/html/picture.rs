@@ -1,9 +1,10 @@
 //! The first panel as a picture of its own, for a README: one file for light, one for dark.
 
 use super::{CHARTS_CSS, DARK_CSS, LIGHT_CSS};
+use crate::findings;
+use crate::findings::family::{self, Family};
 use crate::findings::panels::{compared, median};
 use crate::findings::quantity::{brief_or_absent, precise};
-use crate::findings::{self, family};
 use crate::markup::escape;
 use crate::schema::{Document, Row};
 use crate::svg::canvas::Canvas;
@@ -27,7 +28,7 @@ const MARGIN: f64 = 20.0;
 const CHART: f64 = 176.0;
 const CHART_WIDTH: f64 = 500.0;
 const ROW: f64 = 34.0;
-const TOP: f64 = 92.0;
+const TOP: f64 = 114.0;
 
 /// Most rows.
 const ROWS_MAX: usize = 20;
@@ -37,7 +38,7 @@ pub fn picture(document: &Document, theme: Theme) -> String {
     let compared = compared(document);
     let panel = compared.first().and_then(|one| one.panels.first());
     let rows: Vec<&Row> = panel.map(|panel| panel.rows.iter().copied().take(ROWS_MAX).collect()).unwrap_or_default();
-    let height = TOP + ROW * rows.len() as f64 + 44.0;
+    let height = TOP + ROW * rows.len() as f64 + 58.0;
     let found = findings::of(document);
     let title = escape(&cut(&found.headline, 96));
     let panel_title = panel.map(|panel| format!("{}, {}", panel.title, panel.measure)).unwrap_or_default();
@@ -46,21 +47,44 @@ pub fn picture(document: &Document, theme: Theme) -> String {
         None => format!("<text x=\"{MARGIN}\" y=\"{TOP}\">Nothing was measured.</text>"),
     };
     let colours = if theme == Theme::Light { LIGHT_CSS } else { DARK_CSS };
-    let (panel_title, host) = (escape(&panel_title), escape(&found.meta.join(" · ")));
+    let panel_title = escape(&panel_title);
+    let (when, what) = found.meta.split_at(found.meta.len().min(3));
+    let host: String = [when, what]
+        .iter()
+        .zip([34.0, 16.0])
+        .map(|(parts, up)| {
+            format!("<text x=\"{MARGIN}\" y=\"{}\">{}</text>", height - up, escape(&cut(&parts.join(" · "), 120)))
+        })
+        .collect();
     let label = escape(&described(&rows));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" \
          aria-label=\"{label}\"><title>{title}</title>\n<style>\n:root {{\n--sans: system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif;\n{colours}}}\n\
          {CHARTS_CSS}.frame {{ fill: var(--ground); stroke: var(--rule) }} svg text.title {{ font-size: 17px; font-weight: 650; fill: var(--ink) }} \
-         svg text.ink {{ fill: var(--ink) }} svg text.bold {{ font-weight: 650; fill: var(--ink) }} .mark {{ fill: var(--mark) }}\n</style>\n\
+         svg text.ink {{ fill: var(--ink) }} svg text.bold {{ font-weight: 650; fill: var(--ink) }} .mark {{ fill: var(--mark) }} .swatch {{ fill: var(--c) }}\n</style>\n\
          <rect class=\"frame\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n<text class=\"title\" x=\"{MARGIN}\" y=\"32\">{title}</text>\n\
-         <text x=\"{MARGIN}\" y=\"52\">{panel_title}. Dot: p50, bars: to p90 and p99, line: to p99.9; ticks below: slices of the run.</text>\n{body}\n\
-         <text x=\"{MARGIN}\" y=\"{}\">{}</text>\n</svg>\n",
+         <text x=\"{MARGIN}\" y=\"52\">{panel_title}. Dot: p50, bars: to p90 and p99, line: to p99.9; ticks below: slices of the run.</text>\n{}{body}\n{host}\n</svg>\n",
         WIDTH - 1.0,
         height - 1.0,
-        height - 16.0,
-        cut(&host, 150),
+        key(document, &rows),
     )
+}
+
+/// The colours of families.
+fn key(document: &Document, rows: &[&Row]) -> String {
+    let is_there = |one: &Family| rows.iter().any(|row| family::of(document, row) == *one);
+    let mut x = MARGIN;
+    let mut key = String::new();
+    for one in Family::ALL.into_iter().filter(is_there) {
+        let (class, name) = (class(one), one.name());
+        key += &format!(
+            "<g class=\"{class}\"><rect class=\"swatch\" x=\"{x}\" y=\"63\" width=\"10\" height=\"10\" rx=\"2\"/></g><text x=\"{}\" y=\"72\">{name}</text>",
+            x + 16.0
+        );
+        // Letters of 12 pixels are about 7 wide.
+        x += 36.0 + 7.0 * name.len() as f64;
+    }
+    key
 }
 
 fn draw(document: &Document, rows: &[&Row], x: &Scale, best: Option<&Row>) -> String {

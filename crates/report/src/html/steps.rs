@@ -274,11 +274,11 @@ pub(super) fn causes(document: &Document, found: &Findings) -> String {
         let strips: Vec<PanelRow> = worst(causes)
             .into_iter()
             .map(|strip| PanelRow {
-                name: strip.time,
+                name: strip.cause,
                 small: String::new(),
                 drawing: strip.drawing,
-                figure: String::new(),
-                words: prose(&strip.cause),
+                figure: strip.time,
+                words: prose(&strip.kind),
                 class: "",
             })
             .collect();
@@ -288,7 +288,7 @@ pub(super) fn causes(document: &Document, found: &Findings) -> String {
             body += &folded(
                 &heading,
                 &fact,
-                &panel(&heading, "From its beginning to its end", ["Sample", "", "cause"], &strips),
+                &panel(&heading, "From its beginning to its end", ["Cause", "took", "kind"], &strips),
                 false,
             );
         }

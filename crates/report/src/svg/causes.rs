@@ -44,8 +44,9 @@ pub(crate) fn timeline(causes: &Causes, title: &str) -> Option<String> {
 pub(crate) struct Strip {
     /// How long it took.
     pub(crate) time: String,
-    /// Its cause.
+    /// Its cause, and the kind of that.
     pub(crate) cause: String,
+    pub(crate) kind: String,
     /// What was in its time.
     pub(crate) drawing: String,
 }
@@ -73,7 +74,7 @@ fn strip(one: &Outlier) -> Strip {
         one.events.iter().map(|event| format!("{} {}", event.what, quantity::brief(event.ns))).collect();
     let time = quantity::precise(one.ns);
     let drawing = canvas.finish("row", &format!("{time}, {}: {}", one.cause, told.join(", ")));
-    Strip { time, cause: one.cause.clone(), drawing }
+    Strip { time, cause: one.cause.clone(), kind: one.class.clone(), drawing }
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ const TICKS: [(f64, &str); 6] =
     [(0.5, "p50"), (0.1, "p90"), (0.01, "p99"), (0.001, "p99.9"), (0.000_1, "p99.99"), (0.000_01, "p99.999")];
 
 /// The axes for `curves`; none where nothing can be drawn.
-pub(crate) fn axes<'a>(curves: impl IntoIterator<Item = &'a Curve> + Clone) -> Option<Axes> {
-    let points = || curves.clone().into_iter().flat_map(|curve| &curve.points);
+pub(crate) fn axes(curves: &[&Curve]) -> Option<Axes> {
+    let points = || curves.iter().flat_map(|curve| &curve.points);
     let nines = points().map(|(beyond, _)| nines(*beyond)).fold(0.0, f64::max);
     let y = Scale::fit_log(points().map(|(_, ns)| *ns), 100.0, 0.0)?;
     let first = nines_of_median();
@@ -108,10 +108,10 @@ mod tests {
             .iter()
             .map(|row| Curve { name: row.path.clone(), class: "f-kernel".into(), points: curve(row) })
             .collect();
-        let axes = axes(&curves).unwrap();
+        let axes = axes(&curves.iter().collect::<Vec<_>>()).unwrap();
         let drawn = chart(&curves, &axes, "TCP");
         assert_eq!((drawn.matches("class=\"curve").count(), drawn.matches("class=\"end").count()), (3, 3));
         assert!(drawn.contains("p99.9") && drawn.contains("kernel-pinned from"));
-        assert!(super::axes(&[Curve { name: "x".into(), class: String::new(), points: Vec::new() }]).is_none());
+        assert!(super::axes(&[&Curve { name: "x".into(), class: String::new(), points: Vec::new() }]).is_none());
     }
 }

@@ -116,7 +116,7 @@ pub(crate) fn arrived(curves: &Curves<'_>, title: &str) -> Option<String> {
         let places: Vec<Place> = rows.iter().filter_map(point).collect();
         canvas.curve(&places, &class);
         for row in rows {
-            let Some(place) = point(&row) else { continue };
+            let Some(place) = point(row) else { continue };
             let lost = row.rate.as_ref().and_then(rates::loss).unwrap_or(0.0);
             canvas.circle(place, 3.0, &format!("dot {class}{}", if lost > 0.0 { " lost" } else { "" }));
         }

@@ -39,21 +39,6 @@ pub(crate) fn summary(document: &Document) -> Summary {
     Summary { measured: measured(document), found, careful: careful(document) }
 }
 
-/// The main comparison of a run: the fastest path of the first group that has a baseline, and its ratios to baselines that are
-/// steady.
-pub(crate) fn headline(document: &Document) -> Option<(&Row, Vec<&Ratio>)> {
-    let sections = latency_sections(document);
-    // A ladder tells what its steps add, not which path is the fastest.
-    let only_ladder = sections.iter().all(|section| section.ladder);
-    let shown = sections.iter().filter(|section| only_ladder || !section.ladder);
-    let groups: Vec<_> = shown.flat_map(|section| by_circumstance(&section.rows)).collect();
-    let candidates = || groups.iter().filter_map(|group| fastest(&group.rows)).filter(|row| !is_floor(&row.path));
-    let with_ratio = |row: &&Row| compare::against_baseline(document, row, "p50").is_some();
-    let row = candidates().find(with_ratio).or_else(|| candidates().next())?;
-    let ratios = compare::against_all(document, row, "p50");
-    Some((row, ratios.into_iter().filter(|ratio| compare::unsteady(document, ratio).is_none()).collect()))
-}
-
 fn measured(document: &Document) -> String {
     let mut parts = Vec::new();
     for section in latency_sections(document) {
