@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Examples of `watch`.
 const EXAMPLES: &str = "\
 Examples:
-  sidestep watch                                     loopback; metrics at http://127.0.0.1:9465/metrics
+  sidestep watch                                     metrics at http://127.0.0.1:9465/metrics
   sidestep watch --to 192.0.2.2 --every 30s          against `sidestep bench serve` on another host
   sidestep watch --file /var/lib/prometheus/node-exporter/sidestep.prom     for node_exporter
   sidestep watch --once                              look once, print the metrics, end
@@ -44,7 +44,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) to: Option<Target>,
     /// With --to: the interface on which the paths xdp, xdp-one-end and xdp-block go past the kernel, by the control plane that
-    /// runs here. None is started, and nothing is attached
+    /// runs here. None is started
     #[arg(long, value_name = "IF", requires = "to")]
     pub(crate) interface: Option<String>,
     /// CPUs of the measuring end and of its peer, for pinned paths
