@@ -37,7 +37,7 @@ pub(crate) struct Watch {
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) to: Option<Target>,
     /// With --to: the interface on which the paths xdp, xdp-one-end and xdp-block go past the kernel, by the control plane that
-    /// runs here. None is started, and nothing is attached
+    /// runs here. None is started
     #[arg(long, value_name = "IF", requires = "to")]
     pub(crate) interface: Option<String>,
     /// CPUs of the measuring end and of its peer, for pinned paths
