@@ -176,7 +176,7 @@ sidestep fleet compare results --baseline good.json --json fleet.json",
     ),
     (
         "watch",
-        "sidestep watch                            loopback; metrics at http://127.0.0.1:9465/metrics
+        "sidestep watch                            metrics at http://127.0.0.1:9465/metrics
 sidestep watch --to 192.0.2.2 --every 30s  against `bench serve` on another host
 sidestep watch --file /var/lib/prometheus/node-exporter/sidestep.prom
 sidestep watch --once                     look once, print the metrics, end
