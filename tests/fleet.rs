@@ -146,7 +146,6 @@ fn a_folder_that_holds_nothing_or_is_none_is_refused() {
     }
 }
 
-/// Only root is kept from nothing by permissions.
 #[test]
 fn files_of_a_real_run_are_compared() {
     let folder = tempfile::tempdir().unwrap();
@@ -169,5 +168,5 @@ fn files_of_a_real_run_are_compared() {
         assert_eq!(measured.code, 0, "{measured:?}");
     }
     let found = compare(folder.path(), &[]);
-    assert!([5].contains(&found.code) && found.stdout.contains("hosts: 1, runs: 2"), "{found:?}");
+    assert!(found.code == 5 && found.stdout.contains("hosts: 1, runs: 2"), "{found:?}");
 }

@@ -317,12 +317,16 @@ impl Table {
             let Some(last) = shown.max_by_key(|at| (self.ranks[*at], *at)) else { break };
             widths[last] = None;
         }
+        let cut = widths.iter().filter(|width| width.is_none()).count();
         line(&self.heads, &widths, text);
         for one in &self.lines {
             match one {
                 Some(cells) => line(cells, &widths, text),
                 None => text.push_str("  ...\n"),
             }
+        }
+        if cut > 0 {
+            let _ = writeln!(text, "  (columns hidden: {cut}; a wider terminal, or --json, has them)");
         }
         if self.hidden > 0 {
             let _ = writeln!(text, "  ({} hosts between them are not shown; --all shows them)", self.hidden);
