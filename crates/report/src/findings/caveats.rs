@@ -7,7 +7,7 @@ use super::versus::{Kind, bare_interval};
 use super::{Caveat, Section, load, quantity};
 use crate::number::{self, NO_BREAK};
 use crate::schema::Document;
-use crate::view::{compare, facts, label, loss, summary, sweep, words};
+use crate::view::{compare, facts, label, loss, sentences, sweep, words};
 
 /// Caveats that stand beside the headline; the others are in the notes.
 pub const SHOWN: usize = 4;
@@ -45,7 +45,7 @@ fn partial(document: &Document) -> Option<Caveat> {
 }
 
 fn compares_nothing(document: &Document) -> Option<Caveat> {
-    let text = summary::too_noisy(document)?;
+    let text = sentences::too_noisy(document)?;
     Some(caveat("Too noisy to compare.", text, Some("host")))
 }
 
@@ -137,7 +137,7 @@ fn late(document: &Document) -> Option<Caveat> {
 }
 
 fn unsettled(document: &Document) -> Option<Caveat> {
-    let told = summary::rows_where(document, "had not settled when counting began", |row| {
+    let told = sentences::rows_where(document, "had not settled when counting began", |row| {
         row.warmup.messages > 0 && !row.warmup.steady
     })?;
     Some(caveat("Not settled.", told, Some("numbers")))
@@ -145,7 +145,7 @@ fn unsettled(document: &Document) -> Option<Caveat> {
 
 /// Why spinning gains so much on a virtual machine.
 fn sleeping(document: &Document) -> Option<Caveat> {
-    let told = summary::virtual_machine(document)?;
+    let told = sentences::virtual_machine(document)?;
     Some(caveat("Sleeping is expensive here.", told, Some("host")))
 }
 

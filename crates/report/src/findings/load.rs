@@ -13,7 +13,7 @@ use crate::schema::{Document, Row};
 use crate::tables::streams::fastest as fastest_stream;
 use crate::view::{
     self, Group, by_circumstance, by_curve, by_load_chart, by_load_curve, by_transport, label, rates as reached,
-    summary, sweep, words,
+    sentences, sweep, words,
 };
 
 use std::cmp::Ordering;
@@ -39,7 +39,7 @@ pub(super) fn streams(document: &Document) -> Option<Section> {
         (_, more) => format!("{shown}; {} below", words::counted(more, "other", "others")),
     };
     let mut section = section("streams", "Throughput", "How much fits through?", heading);
-    section.text = summary::streams(document);
+    section.text = sentences::streams(document);
     Some(section)
 }
 
@@ -85,7 +85,7 @@ pub(super) fn sizes(document: &Document) -> Option<Section> {
         false => format!("From {} to {}, {}", whole(small.into()), bytes(large), words::list(&told)),
     };
     let mut section = section("sizes", "Sizes", "Does the size of a message matter?", heading);
-    section.text = summary::sizes(document);
+    section.text = sentences::sizes(document);
     Some(section)
 }
 

@@ -9,7 +9,7 @@ use super::sections::section;
 use crate::number;
 use crate::schema::{Document, Mode, Row, Stage};
 use crate::tables::{causes as observed, stages as stamped};
-use crate::view::{is_stream, label, summary, words};
+use crate::view::{is_stream, label, sentences, words};
 use std::cmp::Ordering;
 
 /// From this share of slices on a mode is that of one CPU, or of two.
@@ -34,7 +34,7 @@ pub(super) fn modes(document: &Document) -> Option<Section> {
     };
     let question = format!("Why is {name} not one number?");
     let mut section = section("modes", "Modes", question, heading);
-    section.text = summary::modes(document).iter().map(|told| told.replace(summary::MODES, "")).collect();
+    section.text = sentences::modes(document);
     section.text.push("The baseline of a comparison is a path without modes; a percentile of a path with modes says which one was met more often.".into());
     Some(section)
 }

@@ -186,17 +186,11 @@ pub(crate) fn reading(document: &Document, ratio: &Ratio) -> String {
     }
 }
 
-/// The interval of "times below", grown on both sides.
-pub(crate) fn times_interval(ratio: &Ratio) -> String {
-    let [low, high] = ratio.ci95;
-    format!("{}..{}", number::times(1.0 / high), number::up(1.0 / low, if low > 0.1 { 2 } else { 1 }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::schema::Mode;
-    use crate::view::summary::summary;
+    use crate::view::sentences;
 
     fn row(path: &str, p50: f64) -> Row {
         let mut row = Row {
@@ -242,7 +236,6 @@ mod tests {
         for floors in [[0.01, 0.2, 0.01], [0.01, 0.01, 0.2]] {
             let noisy = document(floors);
             assert!(reading(&noisy, &noisy.ratios[4]).starts_with("within the noise: "), "{floors:?}");
-            assert!(!summary(&noisy).found.concat().contains("times below kernel-spin"));
             assert!(reading(&noisy, &noisy.ratios[3]).ends_with("times below"), "another baseline, another noise");
         }
         assert_eq!(reading(&quiet, &ratio("xdp", "kernel-spin", 1.0, 0.02)), "no measurable difference");
@@ -250,7 +243,7 @@ mod tests {
 
     #[test]
     fn a_run_whose_paths_are_not_alike_to_themselves_compares_nothing() {
-        let careful = |floors| summary(&document(floors)).careful.concat();
+        let careful = |floors| sentences::too_noisy(&document(floors)).unwrap_or_default();
         assert!(!careful([0.01, 0.01, 0.9]).contains("can compare nothing"));
         let noisy = careful([0.01, 0.9, 0.9]);
         assert!(
@@ -267,7 +260,7 @@ mod tests {
             (row.path, row.scenario, row.modes) =
                 ("kernel-spin".into(), scenario.into(), vec![mode(0.333), mode(0.667)]);
         }
-        let careful = summary(&both).careful.concat();
+        let careful = sentences::modes(&both).concat();
         for part in
             ["64\u{a0}B, to the peer, has 2", "64\u{a0}B, from the peer, has 2", "in 33.3 % of its", "in 66.7 % of its"]
         {
@@ -288,10 +281,7 @@ mod tests {
         let mode = |share, p50, one_cpu| Mode { slices: 10, share, p50, one_cpu: Some(one_cpu) };
         bistable.results[0].modes = vec![mode(0.4, 9_000.0, 1.0), mode(0.6, 70_000.0, 0.0)];
         assert_eq!(against(&bistable), ["kernel-spin"]);
-        let told = summary(&bistable);
-        let found = told.found.concat();
-        assert!(found.contains("no ratio to kernel-default is given here, as kernel-default has 2 modes"), "{found}");
-        let careful = told.careful.concat();
+        let careful = sentences::modes(&bistable).concat();
         assert!(careful.contains("both ends on one CPU in 100"), "{careful}");
     }
 }

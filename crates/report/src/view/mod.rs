@@ -6,7 +6,7 @@ pub(crate) mod loss;
 pub(crate) mod open_loop;
 pub(crate) mod path;
 pub(crate) mod rates;
-pub(crate) mod summary;
+pub(crate) mod sentences;
 pub(crate) mod words;
 
 use crate::number;
