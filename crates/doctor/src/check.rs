@@ -152,7 +152,7 @@ mod tests {
     fn a_verb_is_missing_only_if_it_depends_on_what_is() {
         let of = |checks: &[Check]| Verdict::of(Group::Tune, checks);
         let base = check("read", State::Ok).essential();
-        assert_eq!(of(&[base.clone()]).state, State::Ok);
+        assert_eq!(of(std::slice::from_ref(&base)).state, State::Ok);
         let partly = of(&[base.clone(), check("write", State::Missing), check("more", State::Partly)]);
         assert_eq!((partly.state, partly.next.as_deref()), (State::Partly, Some("do write")));
         assert!(partly.sentence.contains("reason of read") && partly.sentence.contains("write, more"), "{partly:?}");

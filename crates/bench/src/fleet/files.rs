@@ -140,7 +140,7 @@ pub fn gather(folder: &Path) -> Result<Found, Problem> {
         match list(&folder, &mut budget) {
             Ok((files, _)) => all.extend(files.into_iter().map(|file| (file, Some(host.clone())))),
             Err(problem) => {
-                found.left_out.push(LeftOut { file: folder.display().to_string(), reason: problem.brief() })
+                found.left_out.push(LeftOut { file: folder.display().to_string(), reason: problem.brief() });
             }
         }
     }

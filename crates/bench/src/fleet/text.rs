@@ -37,9 +37,9 @@ pub fn render(fleet: &Fleet, all: bool, width: usize) -> String {
         let _ = writeln!(text, "x baseline: against {}, judged as by `compare`.", clean(baseline));
     }
     let copies = &fleet.copies;
-    files("copies of a run, not counted:", copies.iter().map(|copy| clean(copy)).collect(), &mut text);
+    files("copies of a run, not counted:", &copies.iter().map(|copy| clean(copy)).collect::<Vec<_>>(), &mut text);
     let left_out = fleet.left_out.iter().map(|one| format!("{}: {}", clean(&one.file), clean(&one.reason)));
-    files("left out:", left_out.collect(), &mut text);
+    files("left out:", &left_out.collect::<Vec<_>>(), &mut text);
     text
 }
 
@@ -226,7 +226,7 @@ fn words(standings: impl Iterator<Item = (Statistic, Standing)>) -> String {
     all.first().map_or_else(String::new, |(_, standing)| standing.words().to_owned())
 }
 
-fn files(title: &str, lines: Vec<String>, text: &mut String) {
+fn files(title: &str, lines: &[String], text: &mut String) {
     if lines.is_empty() {
         return;
     }
