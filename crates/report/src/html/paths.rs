@@ -24,9 +24,10 @@ pub(super) const ROWS_MAX: usize = 30;
 /// Most baselines to choose from; the style sheet knows as many.
 const BASELINES_MAX: usize = 4;
 
-const KEY: &str = "Dot: p50. Thick bar: to p90. Thinner bar: to p99. Line: to p99.9. ›› : too few samples for more. Short ticks below: \
-                   the median of each slice of the run, which shows whether it repeats. Hollow: what is compared with, or a limit. Dashed \
-                   line: the median of what is compared with.";
+const KEY: &str = "Dot: p50. Thick bar: to p90. Thinner bar: to p99. Line: to p99.9. ›› : too few samples for more. Short ticks below: the \
+                   median of each slice of the run, which shows whether it repeats.";
+const KEY_HOLLOW: &str = " Hollow: what is compared with, or a limit.";
+const KEY_DASHED: &str = " Dashed line: the median of what is compared with.";
 
 /// The section of one scenario.
 pub(super) fn compared(document: &Document, one: &Compared<'_>, found: &Section) -> String {
@@ -40,7 +41,10 @@ pub(super) fn compared(document: &Document, one: &Compared<'_>, found: &Section)
     body += &open.concat();
     let rest = words::counted(closed.len(), "more panel", "more panels");
     body += &folded("More", &rest, &closed.concat(), false);
-    body += &format!("<p class=\"how\">{}</p>\n", prose(KEY));
+    let has_hollow = one.panels.iter().flat_map(|panel| &panel.rows).any(|row| family::is_limit(&row.path));
+    let hollow = if has_hollow || !baselines.is_empty() { KEY_HOLLOW } else { "" };
+    let dashed = if baselines.is_empty() { "" } else { KEY_DASHED };
+    body += &format!("<p class=\"how\">{}</p>\n", prose(&format!("{KEY}{hollow}{dashed}")));
     let mut texts = found.text.clone();
     if one.panels.len() > PANELS_MAX {
         texts.push(format!(
