@@ -71,7 +71,8 @@ fn lacks_rights(facts: &Facts) -> bool {
 fn refused(facts: &Facts, trials: &Trials, problem: &Problem) -> Check {
     let check = |reason: String| check("af-xdp", State::Missing, reason).essential();
     if let Control::Refuses { is_other_version, reason } = &trials.control {
-        let next = if *is_other_version { facts.as_root("systemctl restart sidestep") } else { add_user(facts) };
+        let next =
+            if *is_other_version { facts.as_root("systemctl restart sidestep-control") } else { add_user(facts) };
         return check(format!("the control plane refuses: {reason}")).next(next);
     }
     if facts.user.uid == 0 {
@@ -114,7 +115,7 @@ fn control(facts: &Facts, trials: &Trials) -> Check {
         Control::Serves(pid) => check("control", State::Ok, format!("process {pid} serves this network namespace")),
         Control::Refuses { is_other_version: true, reason } => {
             check("control", State::Missing, format!("{reason}: both have to be of one release; end the one that runs"))
-                .next(facts.as_root("systemctl restart sidestep"))
+                .next(facts.as_root("systemctl restart sidestep-control"))
         }
         Control::Refuses { reason, .. } => check("control", State::Missing, reason).next(add_user(facts)),
         Control::NotRunning(reason) if facts.user.uid == 0 => {
