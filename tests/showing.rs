@@ -87,7 +87,7 @@ fn a_demo_that_is_stopped_early_has_something_of_every_path() {
         serde_json::from_str(&std::fs::read_to_string(folder.path().join("result.json")).unwrap_or_default())
             .unwrap_or_default()
     };
-    let paths = ["kernel-default", "kernel-pinned", "kernel-spin", "uring-spin", "uds", "shm", "floor"];
+    let paths = ["kernel-default", "kernel-pinned", "kernel-spin", "uring-spin", "uds-spin", "shm", "floor"];
     // How long the first pass takes depends on who else runs.
     let all = [12, 24, 45].into_iter().map(stopped).find_map(|finished| {
         let document = read();

@@ -41,7 +41,7 @@ Exit codes: 0 good, 1 failed, 2 usage, 3 findings, 4 regression, 5 not enough da
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Measure this machine in about a minute; write report.html and result.json
+    /// Measure this machine in about a minute, by its main paths; write report.html and result.json
     Demo(Demo),
     /// Measure latency
     #[command(subcommand)]
