@@ -50,7 +50,8 @@ fn highest_reached(rows: &[&Row]) -> String {
 fn missing(row: &Row) -> String {
     let told = |share: Option<f64>, what| share.map(|share| format!("{} % {what}", number::percent(share)));
     let lost = row.rate.as_ref().and_then(loss);
-    let parts = [told(not_sent(row), "not sent"), told(lost, "lost")];
+    let lost = if lost == Some(0.0) { Some("none lost".to_owned()) } else { told(lost, "lost") };
+    let parts = [told(not_sent(row), "not sent"), lost];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
@@ -78,8 +79,8 @@ mod tests {
     fn what_was_not_sent_is_not_called_lost() {
         let told = |results| sentences(&Document { results, ..Document::default() }).concat();
         let all = told(vec![row(5e3, 5_000, 5_000), row(1e4, 840, 840)]);
-        let expected = "UDP, highest rate of which at least 90 % arrived: kernel-spin 5000/s (0.00 % lost; at 10,000/s 91.60 % not sent, \
-                        0.00 % lost).";
+        let expected = "UDP, highest rate of which at least 90 % arrived: kernel-spin 5000/s (none lost; at 10,000/s 91.60 % not sent, \
+                        none lost).";
         assert_eq!(all, expected);
         let none = told(vec![row(1e4, 840, 420)]);
         assert!(none.ends_with("kernel-spin none (at 10,000/s 91.60 % not sent, 50.00 % lost)."), "{none}");
