@@ -11,7 +11,7 @@ use sidestep_sys::proc::CpuCounters;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// Upper bounds of round trips, ns: the E12 series of IEC 60063 up to 1 ms (a step of a fifth), 1-2-5 up to 1 s.
+/// Upper bounds of round trips, ns: the E12 series of IEC 60063 up to 1 ms (a step of at most a quarter), 1-2-5 up to 1 s.
 #[rustfmt::skip]
 pub(crate) const RTT_BOUNDS_NS: &[u64] = &[
     1_000, 1_200, 1_500, 1_800, 2_200, 2_700, 3_300, 3_900, 4_700, 5_600, 6_800, 8_200,

@@ -70,7 +70,8 @@ fn common(fact: &str, have: [usize; 2], count: [usize; 2]) -> Common {
     let is_had = have[0] * count[1] >= have[1] * count[0];
     // Those that are alike: that have it, or that lack it.
     let alike = if is_had { have } else { [count[0] - have[0], count[1] - have[1]] };
-    let p_value = chance(alike, count);
+    // Twice, because the direction is chosen by what was seen.
+    let p_value = (2.0 * chance(alike, count)).min(1.0);
     Common { fact: fact.to_owned(), have: is_had, slower: [have[0], count[0]], others: [have[1], count[1]], p_value }
 }
 

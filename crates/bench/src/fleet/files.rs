@@ -74,7 +74,7 @@ impl Found {
         self.runs.iter().filter(|run| !run.is_reference)
     }
 
-    /// Returns whether some run has a statistic that is compared.
+    /// The statistics of the members' runs that are compared, with their rows.
     pub(super) fn statistics(&self) -> impl Iterator<Item = (usize, Statistic)> + '_ {
         self.members().flat_map(|run| run.readings.iter().map(|reading| (reading.row, reading.statistic)))
     }

@@ -132,7 +132,7 @@ fn estimate(runs: &[&RowReading]) -> Option<Estimate> {
     Some(Estimate { log: mean, error, freedom: count - 1.0, floor: FLOOR_OF_SEVERAL_RUNS.ln_1p() })
 }
 
-/// Names of the hosts that have some row, and the median of a yardstick of each.
+/// The median of a yardstick of each host.
 pub(super) fn yardstick(
     found: &Found,
     host: &str,

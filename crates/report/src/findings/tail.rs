@@ -2,7 +2,7 @@
 
 use super::Section;
 use super::curve::{crossing, curve, name};
-use super::headline::{against, main_panel};
+use super::headline::{Against, against, main_panel};
 use super::panels::{Compared, Panel};
 use super::quantity::{brief, part};
 use super::sections::section;
@@ -74,13 +74,14 @@ pub(super) fn tail(document: &Document, compared: &[Compared<'_>]) -> Option<Sec
 /// Where the curve of the best path crosses that of its baseline.
 pub(super) fn lost_lead(document: &Document, panel: &Panel<'_>) -> Option<String> {
     let best = panel.best()?;
-    let other = against(document, best, "p50").into_iter().find_map(|one| panel.row(&one.ratio.against))?;
+    let claimed = against(document, best, "p50").into_iter().filter(Against::is_claim);
+    let other = claimed.into_iter().find_map(|one| panel.row(&one.ratio.against))?;
     let beyond = crossing(&curve(best), &curve(other))?;
     Some(format!(
-        "The lead of {} ends in the tail: from about {} on {} is below it",
-        label(best),
+        "From about {} on the samples of {} lie below those of {}; no interval says whether that repeats",
         name(beyond),
-        label(other)
+        label(other),
+        label(best)
     ))
 }
 
@@ -190,7 +191,7 @@ mod tests {
         document.results.retain(|row| {
             matches!(row.path.as_str(), "kernel-pinned" | "uring-spin") && row.scenario == "rr" && row.rung.is_none()
         });
-        assert!(!heading(&document, "tail").unwrap().contains("ends in the tail"));
+        assert!(!heading(&document, "tail").unwrap().contains("lie below"));
         // The baseline becomes a path that is a little slower, without a tail.
         let mut flat = hdrhistogram::Histogram::<u64>::new_with_bounds(1, 1 << 40, 3).unwrap();
         flat.record_n(5_600, 400_000).unwrap();
@@ -208,7 +209,7 @@ mod tests {
             }
         }
         let told = heading(&document, "tail").unwrap();
-        assert!(told.starts_with("The lead of uring-spin ends in the tail: from about p9"), "{told}");
+        assert!(told.starts_with("From about p9") && told.contains("lie below those of uring-spin"), "{told}");
         let caveats = of(&document).caveats;
         assert!(caveats.iter().any(|one| one.section == Some("tail")), "{caveats:?}");
     }
