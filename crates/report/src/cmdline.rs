@@ -1,6 +1,7 @@
 //! The kernel's command line, as far as it explains latencies. The other words name disks, hosts and keys: a result is sent about.
 
 use crate::schema::{Document, Host};
+use sidestep_sys::boot::{arguments_of_init, parameters};
 
 /// Parameters that are shown (Documentation/admin-guide/kernel-parameters.rst, Linux 6.18). One that ends in `*` stands for all that
 /// begin so.
@@ -20,7 +21,7 @@ const SHOWN: &[&str] = &[
     "maxcpus",
     "nr_cpus",
     "nosmt",
-    "smt-enabled",
+    "smt_enabled",
     // Idle states and frequencies.
     "idle",
     "nohlt",
@@ -97,10 +98,12 @@ const SHOWN: &[&str] = &[
     "swiotlb",
 ];
 
-/// Returns the words that are shown, and how many are left out.
+/// Returns the parameters that are shown, and how many words are left out: parameters with all that is within their quotes, and arguments
+/// of init.
 pub fn shown(cmdline: &str) -> (String, u32) {
-    let (shown, left_out): (Vec<&str>, Vec<&str>) = cmdline.split_whitespace().partition(|word| is_shown(word));
-    (shown.join(" "), left_out.len() as u32)
+    let (shown, left_out): (Vec<_>, Vec<_>) = parameters(cmdline).partition(|one| is_shown(&one.name));
+    let texts: Vec<&str> = shown.iter().map(|one| one.text).collect();
+    (texts.join(" "), (left_out.len() + arguments_of_init(cmdline)) as u32)
 }
 
 /// Leaves the other words out of both hosts of a document.
@@ -116,13 +119,8 @@ pub fn redact_host(host: &mut Host) {
     (host.cmdline, host.cmdline_left_out) = (words, host.cmdline_left_out.saturating_add(left_out));
 }
 
-/// The kernel takes dashes of names for underscores (parameq(), kernel/params.c).
-fn is_shown(word: &str) -> bool {
-    let name = word.split('=').next().unwrap_or(word).replace('-', "_");
-    SHOWN.iter().any(|shown| {
-        let shown = shown.replace('-', "_");
-        shown.strip_suffix('*').map_or(name == shown, |start| name.starts_with(start))
-    })
+fn is_shown(name: &str) -> bool {
+    SHOWN.iter().any(|shown| shown.strip_suffix('*').map_or(name == *shown, |start| name.starts_with(start)))
 }
 
 #[cfg(test)]
@@ -134,6 +132,14 @@ mod tests {
         let words = "BOOT_IMAGE=/vmlinuz root=UUID=1 isolcpus=2-3 nohz_full=2-3 rcu-nocbs=2-3 idle=poll ip=192.0.2.1::: secret.key=x quiet";
         let (shown, left_out) = shown(words);
         assert_eq!((shown.as_str(), left_out), ("isolcpus=2-3 nohz_full=2-3 rcu-nocbs=2-3 idle=poll", 5));
+    }
+
+    #[test]
+    fn what_is_within_quotes_or_inits_is_no_parameter() {
+        assert_eq!(shown("foo=\"bar pci=SECRET tsc=SECRET baz\" quiet"), (String::new(), 2));
+        assert_eq!(shown("password=\"idle tsc=SECRET\" idle=poll"), ("idle=poll".into(), 1));
+        assert_eq!(shown("quiet -- tsc=SECRET pci=SECRET"), (String::new(), 3));
+        assert_eq!(shown("pci=\"nomsi x\" \"tsc=reliable\""), ("pci=\"nomsi x\" \"tsc=reliable\"".into(), 0));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Crates above reach the machine through these modules or through a safe library.
 
 pub mod accept_ring;
+pub mod boot;
 pub mod bpf;
 pub mod broken_pipe;
 pub mod clock;
