@@ -6,7 +6,9 @@ use rustix::termios::tcgetwinsize;
 use sidestep_report::schema::Document;
 use sidestep_report::terminal::Style;
 use sidestep_report::{cmdline, html, json, terminal};
-use sidestep_sys::{Problem, file};
+use sidestep_sys::Problem;
+pub(crate) use sidestep_sys::file::replace::unwritable;
+use sidestep_sys::file::replace::{Target, try_replace};
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::os::fd::AsFd;
@@ -32,11 +34,7 @@ impl Outputs {
         for path in json.iter().chain(&html).filter(|path| !is_stdout(path)) {
             let tried = match Target::of(path) {
                 // Written next to it and renamed later, so the folder must allow a new file.
-                Ok(Target::File(file)) => {
-                    let draft = draft(&file);
-                    let tried = new_file(&draft, &[0; TRIAL_BYTES]);
-                    tried.and(fs::remove_file(&draft))
-                }
+                Ok(Target::File(file)) => try_replace(&file, TRIAL_BYTES),
                 // To open a pipe on trial would end its reader.
                 other => other.map(drop),
             };
@@ -89,11 +87,7 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
     if is_stdout(path) {
         return print(text);
     }
-    let written = match Target::of(path) {
-        Ok(Target::File(file)) => replace(&file, text),
-        Ok(Target::InPlace) => file::open_in_place(path).and_then(|mut file| file.write_all(text.as_bytes())),
-        Err(error) => Err(error),
-    };
+    let written = Target::of(path).and_then(|target| target.write(text.as_bytes()));
     written.map_err(|error| unwritable(path, error))
 }
 
@@ -101,52 +95,6 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Problem> {
 pub(crate) fn is_same(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     identity(one).is_some_and(|file| identity(other) == Some(file))
-}
-
-/// What writing to a path does.
-#[derive(Debug, PartialEq, Eq)]
-enum Target {
-    /// A regular file, or none yet, is replaced whole; links are resolved, and stay.
-    File(PathBuf),
-    /// A device or a pipe is written to.
-    InPlace,
-}
-
-impl Target {
-    fn of(path: &Path) -> io::Result<Self> {
-        match fs::metadata(path) {
-            Ok(found) if found.is_dir() => Err(ErrorKind::IsADirectory.into()),
-            // A file without a name any more (/dev/stdout of one that was removed) is no path to be replaced.
-            Ok(found) if found.is_file() => Ok(fs::canonicalize(path).map_or(Self::InPlace, Self::File)),
-            Ok(_) => Ok(Self::InPlace),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::File(behind_links(path))),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The file that a link names which does not exist yet. Links in a circle are no such file (ELOOP).
-fn behind_links(path: &Path) -> PathBuf {
-    let mut path = path.to_owned();
-    while let Ok(target) = fs::read_link(&path) {
-        path = path.with_file_name("").join(target);
-    }
-    path
-}
-
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let draft = draft(path);
-    new_file(&draft, text.as_bytes()).and_then(|()| fs::rename(&draft, path)).inspect_err(|_| {
-        let _ = fs::remove_file(&draft);
-    })
-}
-
-/// Writes a file that does not exist yet: the name of a draft can be guessed, and a link in its place is not followed.
-fn new_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).open(path)?;
-    file.write_all(bytes).inspect_err(|_| {
-        let _ = fs::remove_file(path);
-    })
 }
 
 /// Writes text to standard output. A reader that went away (`| head`) is no error.
@@ -161,30 +109,6 @@ pub(crate) fn print(text: &str) -> Result<(), Problem> {
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
-}
-
-fn draft(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.draft", std::process::id()));
-    path.with_file_name(name)
-}
-
-/// Returns the error of a file that cannot be written, with the step that its reason asks for.
-pub(crate) fn unwritable(path: &Path, error: io::Error) -> Problem {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let folder = folder.display();
-    let next = match error.kind() {
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            format!("free space there (df {folder}), or choose a file on another file system")
-        }
-        ErrorKind::NotConnected => "start its reader first, or choose a file".into(),
-        ErrorKind::NotFound => format!("make its folder: mkdir -p {folder}"),
-        ErrorKind::IsADirectory => format!("choose a file in it: {}", path.join("result").display()),
-        ErrorKind::NotADirectory => "choose a file in a folder: a part of its path is a file".into(),
-        ErrorKind::ReadOnlyFilesystem => "choose a file on a file system that is mounted for writing".into(),
-        _ => "choose a file in a folder you may write to".into(),
-    };
-    Problem::failed(format!("cannot write {}", path.display()), error).next(next)
 }
 
 #[cfg(test)]
@@ -229,25 +153,6 @@ mod tests {
     }
 
     #[test]
-    fn links_stay_and_what_they_name_is_replaced() {
-        let folder = Folder::new("links");
-        let at = |name: &str| folder.0.join(name);
-        fs::create_dir(at("kept")).expect("a folder");
-        for (link, target) in [("one", "two"), ("two", "kept/file"), ("circle", "circle")] {
-            std::os::unix::fs::symlink(target, at(link)).expect("a link");
-        }
-        for text in ["new", "replaced"] {
-            Outputs::prepare(to(at("one"))).expect("it can be written");
-            write(&at("one"), text).expect("it can be written");
-            assert_eq!(fs::read_to_string(at("kept/file")).expect("it was written"), text);
-        }
-        assert!(at("one").is_symlink() && at("two").is_symlink());
-        assert!(is_same(&at("one"), &at("kept/file")) && !is_same(&at("one"), &at("none")));
-        assert!(write(&at("circle"), "x").is_err() && at("circle").is_symlink());
-        assert_eq!(fs::read_dir(at("kept")).expect("a folder").count(), 1, "no draft is left");
-    }
-
-    #[test]
     fn devices_and_pipes_are_written_to_and_stay() {
         let folder = Folder::new("devices");
         let pipe = folder.0.join("pipe");
@@ -261,18 +166,10 @@ mod tests {
         }
         assert_eq!(reader.wait_with_output().expect("it ends").stdout, b"whole");
         assert!(!pipe.is_file(), "it is still a pipe");
-        // What the writer would do to a device, as it would be done to the host's own.
-        assert_eq!(Target::of(Path::new("/dev/null")).expect("it is there"), Target::InPlace);
-        assert_eq!(Target::of(Path::new("/dev/full")).expect("it is there"), Target::InPlace);
     }
 
     #[test]
-    fn the_next_step_is_that_of_the_reason() {
-        let next =
-            |errno| unwritable(Path::new("/srv/a/b.json"), io::Error::from_raw_os_error(errno)).next_step().to_owned();
-        assert!(next(28).contains("df /srv/a"), "ENOSPC: {}", next(28));
-        assert_eq!(next(2), "make its folder: mkdir -p /srv/a");
-        assert!(next(13).contains("you may write to") && next(20).contains("is a file"));
+    fn what_cannot_be_written_is_refused_before_a_run() {
         let full = Outputs::prepare(to("/dev/full/a".into())).expect_err("no folder");
         assert!(full.to_string().contains("is a file"), "{full}");
     }

@@ -3,7 +3,8 @@
 use crate::options::Options;
 use crate::round::End;
 use crate::state::{Shared, State};
-use crate::{event, exposition, hiccups, host, probes, textfile};
+use crate::textfile::Textfile;
+use crate::{event, exposition, hiccups, host, probes};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidestep_metrics::http;
 use sidestep_sys::Problem;
@@ -25,14 +26,16 @@ pub fn watch(options: &Options, stop: BorrowedFd<'_>) -> Result<(), Problem> {
     options.check()?;
     let shared: Shared = Arc::new(Mutex::new(State::new(options)));
     let end = Arc::new(End::default());
-    write_first(&shared, options)?;
+    let file = options.file.as_deref().map(Textfile::of).transpose()?;
+    // A file that cannot be written is an error before the watch begins, and an event later.
+    file.iter().try_for_each(|file| file.write(&exposition::render(&shared)))?;
     if let Some(address) = options.listen {
         let (listener, local) = http::listen(address)?;
         let served = Arc::clone(&shared);
         start("metrics", move || http::serve(&listener, || Ok(exposition::render(&served))))?;
         event::tell(format_args!("serves http://{local}/metrics"));
     }
-    let over = start_threads(&shared, &end, options)?;
+    let over = start_threads(&shared, &end, options, file.clone())?;
     let told: Vec<String> =
         options.probes.iter().map(|probe| format!("{} {}", probe.path.name, probe.transport)).collect();
     event::tell(format_args!("watches every {:?}: {}", options.every, told.join(", ")));
@@ -41,10 +44,7 @@ pub fn watch(options: &Options, stop: BorrowedFd<'_>) -> Result<(), Problem> {
     end.call();
     // The slice of a peer that hangs is not waited for.
     let _ = over.recv_timeout(LAST_SLICE);
-    if let Some(path) = &options.file {
-        // Nobody would renew it, and the collector would tell it for ever.
-        let _ = std::fs::remove_file(path);
-    }
+    file.iter().for_each(Textfile::remove);
     event::tell("ends");
     Ok(())
 }
@@ -55,14 +55,15 @@ pub fn watch(options: &Options, stop: BorrowedFd<'_>) -> Result<(), Problem> {
 /// No probe had figures (what else was seen is in the file, or returned with the problem).
 pub fn once(options: &Options) -> Result<(String, Option<Problem>), Problem> {
     options.check()?;
+    let file = options.file.as_deref().map(Textfile::of).transpose()?;
     let shared: Shared = Arc::new(Mutex::new(State::new(options)));
     let is_any_up = probes::once(&shared, options);
     let cpus = options.hiccup_cpus();
     hiccups::once(&shared, &cpus);
     host::look(&shared, options, true);
     let text = exposition::render(&shared);
-    let text = match &options.file {
-        Some(path) => write(path, &text).map(|()| String::new())?,
+    let text = match &file {
+        Some(file) => file.write(&text).map(|()| String::new())?,
         None => text,
     };
     let problem = || {
@@ -72,7 +73,12 @@ pub fn once(options: &Options) -> Result<(String, Option<Problem>), Problem> {
     Ok((text, (!is_any_up && !options.probes.is_empty()).then(problem)))
 }
 
-fn start_threads(shared: &Shared, end: &Arc<End>, options: &Options) -> Result<Receiver<()>, Problem> {
+fn start_threads(
+    shared: &Shared,
+    end: &Arc<End>,
+    options: &Options,
+    file: Option<Textfile>,
+) -> Result<Receiver<()>, Problem> {
     let (cpus, options) = (options.hiccup_cpus(), Arc::new(options.clone()));
     {
         let (shared, end, every) = (Arc::clone(shared), Arc::clone(end), options.every);
@@ -86,7 +92,7 @@ fn start_threads(shared: &Shared, end: &Arc<End>, options: &Options) -> Result<R
     }
     let (shared, end) = (Arc::clone(shared), Arc::clone(end));
     let (is_over, over) = sync_channel(1);
-    let mut writer = Writer::default();
+    let mut writer = Writer { file, is_failing: false };
     start("probes", move || {
         probes::watch(&shared, &end, &options, || writer.write(&shared, &options));
         let _ = is_over.send(());
@@ -106,34 +112,19 @@ fn wait(stop: BorrowedFd<'_>) {
     while poll(&mut fds, None).is_err_and(|error| error == rustix::io::Errno::INTR) {}
 }
 
-/// A file that cannot be written is an error before the watch begins, and an event later.
-fn write_first(shared: &Shared, options: &Options) -> Result<(), Problem> {
-    match &options.file {
-        Some(path) => write(path, &exposition::render(shared)),
-        None => Ok(()),
-    }
-}
-
-fn write(path: &std::path::Path, text: &str) -> Result<(), Problem> {
-    textfile::replace(path, text).map_err(|error| {
-        Problem::failed(format!("cannot write {}", path.display()), error)
-            .next("choose a file in a folder that this user may write to")
-    })
-}
-
 /// Writes the file after each round.
-#[derive(Default)]
 struct Writer {
+    file: Option<Textfile>,
     is_failing: bool,
 }
 
 impl Writer {
     fn write(&mut self, shared: &Shared, options: &Options) {
-        let Some(path) = options.file.as_ref().filter(|_| !options.around.stop.load(Ordering::Relaxed)) else { return };
-        let written = write(path, &exposition::render(shared));
+        let Some(file) = self.file.as_ref().filter(|_| !options.around.stop.load(Ordering::Relaxed)) else { return };
+        let written = file.write(&exposition::render(shared));
         match &written {
             Err(problem) if !self.is_failing => event::tell(problem.line()),
-            Ok(()) if self.is_failing => event::tell(format_args!("{} is written again", path.display())),
+            Ok(()) if self.is_failing => event::tell(format_args!("{} is written again", file.path().display())),
             _ => {}
         }
         self.is_failing = written.is_err();

@@ -1,4 +1,6 @@
-//! Reads user-named files as a whole, with a limit on their size.
+//! Reads user-named files as a whole, with a limit on their size; [`replace`] writes them.
+
+pub mod replace;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read};
