@@ -43,6 +43,7 @@ pub mod source_filter;
 pub mod stream_options;
 pub mod tcp_queue;
 pub mod tcp_repair;
+pub mod thread;
 pub mod timestamping;
 pub mod unix_socket;
 pub mod uring;

@@ -1,5 +1,6 @@
 //! Network namespaces: enters one by path, runs a closure or a program in one.
 
+use crate::thread::apart;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
@@ -9,7 +10,6 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 use std::ptr;
-use std::thread;
 
 use crate::Problem;
 
@@ -46,10 +46,7 @@ impl Namespace {
             })?;
             Self::current()
         };
-        match thread::spawn(make).join() {
-            Ok(made) => made,
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        apart(make)?
     }
 
     /// Duplicates the descriptor of the namespace.
@@ -105,10 +102,7 @@ pub fn within<T: Send>(path: impl AsRef<Path>, work: impl FnOnce() -> Result<T, 
         namespace.enter()?;
         work()
     };
-    match thread::scope(|scope| scope.spawn(in_namespace).join()) {
-        Ok(result) => result,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    apart(in_namespace)?
 }
 
 fn set_namespace(descriptor: RawFd) -> io::Result<()> {
@@ -157,8 +151,8 @@ mod tests {
         let ours = Namespace::current().unwrap();
         let made = Namespace::unnamed().unwrap();
         assert!(!made.is_same(&ours).unwrap() && made.is_same(&made.try_clone().unwrap()).unwrap());
-        let inside = thread::spawn(move || made.enter().and_then(|()| made.is_same(&Namespace::current()?)));
-        assert!(inside.join().unwrap().unwrap());
+        let inside = apart(|| made.enter().and_then(|()| made.is_same(&Namespace::current()?)));
+        assert!(inside.unwrap().unwrap());
         assert!(Namespace::current().unwrap().is_same(&ours).unwrap());
     }
 

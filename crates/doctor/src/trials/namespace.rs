@@ -4,6 +4,7 @@ use super::{Outcome, bypass};
 use crate::facts::{Capability, Facts};
 use sidestep_sys::netns::Namespace;
 use sidestep_sys::process::die_with_parent;
+use sidestep_sys::thread::apart;
 use sidestep_sys::{Problem, xdp};
 use std::fs::OpenOptions;
 use std::process::{Command, Stdio};
@@ -36,10 +37,7 @@ pub(super) fn run(facts: &Facts) -> InNamespace {
             af_xdp: bypass::frame(HERE, THERE),
         })
     };
-    match std::thread::scope(|scope| scope.spawn(inside).join()) {
-        Ok(found) => found,
-        Err(panic) => std::panic::resume_unwind(panic),
-    }
+    apart(inside).unwrap_or_else(both)
 }
 
 fn pair(facts: &Facts) -> Result<(), Problem> {
