@@ -6,6 +6,7 @@ use crate::schema::{Document, Row};
 use crate::view::path::is_floor;
 use crate::view::{LatencySection, compare, label, latency_sections, words};
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
 /// Rows that share an axis and may be compared with each other.
 #[derive(Clone, Debug)]
@@ -120,9 +121,11 @@ fn titled(transport: &str, over: &str, row: &Row) -> (String, String) {
 /// Rows with the same title and measure together, in the order of their first appearance.
 fn arranged<'a>(document: &'a Document, rows: &[&'a Row], title: impl Fn(&Row) -> (String, String)) -> Vec<Panel<'a>> {
     let mut panels: Vec<Panel<'a>> = Vec::new();
+    let mut places: HashMap<(String, &str), usize> = HashMap::new();
     for row in rows {
         let ((title, over), measure) = (title(row), words::measure(&row.measure));
-        match panels.iter_mut().find(|panel| panel.title == title && panel.measure == measure) {
+        let place = *places.entry((title.clone(), measure)).or_insert(panels.len());
+        match panels.get_mut(place) {
             Some(panel) => panel.rows.push(row),
             None => panels.push(Panel { title, over, measure, rows: vec![row], baselines: Vec::new() }),
         }

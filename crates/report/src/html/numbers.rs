@@ -72,7 +72,8 @@ fn sortable(document: &Document, rows: &[&Row]) -> String {
         .iter()
         .map(|column| format!("<th scope=\"col\" class=\"{}\">{}</th>", column.class, column.name))
         .collect();
-    let body: String = rows.iter().map(|row| line(document, row, rows, &shown)).collect();
+    let differing = Differing::among(rows);
+    let body: String = rows.iter().map(|row| line(document, row, differing, &shown)).collect();
     let mut notes = vec![format!(
         "{ABSENT}: not known. A percentile needs 100 samples beyond it; a ratio needs something in common. Times are rounded up."
     )];
@@ -88,7 +89,7 @@ fn sortable(document: &Document, rows: &[&Row]) -> String {
     )
 }
 
-fn line(document: &Document, row: &Row, all: &[&Row], shown: &[&Column]) -> String {
+fn line(document: &Document, row: &Row, differing: Differing, shown: &[&Column]) -> String {
     let class = crate::svg::class(family::of(document, row));
     let cells: String = shown
         .iter()
@@ -99,7 +100,7 @@ fn line(document: &Document, row: &Row, all: &[&Row], shown: &[&Column]) -> Stri
             format!("<td class=\"{}\"{value}>{text}</td>", column.class)
         })
         .collect();
-    let over = over(row, all);
+    let over = over(row, differing);
     format!(
         "<tr><th scope=\"row\" class=\"w\"><i class=\"swatch {class}\"></i>{}<small class=\"near\">{}</small></th><td class=\"w far\">{}</td>{cells}</tr>\n",
         escape(label(row)),
@@ -108,14 +109,32 @@ fn line(document: &Document, row: &Row, all: &[&Row], shown: &[&Column]) -> Stri
     )
 }
 
+/// What differs between the rows.
+#[derive(Clone, Copy)]
+struct Differing {
+    size: bool,
+    measure: bool,
+}
+
+impl Differing {
+    fn among(rows: &[&Row]) -> Self {
+        // The floor has a size of its own.
+        let mut sizes = rows.iter().filter(|row| !view::path::is_floor(&row.path)).map(|row| row.size);
+        let first = sizes.next();
+        Self {
+            size: sizes.any(|size| Some(size) != first),
+            measure: rows.windows(2).any(|pair| pair[0].measure != pair[1].measure),
+        }
+    }
+}
+
 /// The transport, and what else differs between the rows.
-fn over(row: &Row, all: &[&Row]) -> String {
-    let differ = |of: fn(&Row) -> String| all.iter().any(|other| of(other) != of(row));
+fn over(row: &Row, differing: Differing) -> String {
     let mut parts = vec![words::transport(&row.transport).to_owned()];
-    if differ(|row| if view::path::is_floor(&row.path) { String::new() } else { row.size.to_string() }) {
+    if differing.size {
         parts.push(quantity::bytes(row.size));
     }
-    if differ(|row| row.measure.clone()) {
+    if differing.measure {
         parts.push(words::measure(&row.measure).to_owned());
     }
     let extra = quantity::pace(row.rate_offered) + &words::sessions(row.sessions);
