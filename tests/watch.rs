@@ -129,7 +129,7 @@ fn what_cannot_be_is_refused_at_once() {
         (&["--every", "1ms"][..], "100 ms to 1 h"),
         (&["--tune-every", "2h"], "100 ms to 1 h"),
         (&["--size", "7"], "8"),
-        (&["--slice", "0ms"], "1 ms"),
+        (&["--slice", "0ms"], "--slice from 1ms to"),
         (&["--profile", "fast"], "choose from"),
         (&["--hiccup-cpus", "1021"], "CPU"),
         (&["--file", "/proc/no/such.prom", "--once"], "cannot write"),
@@ -251,4 +251,27 @@ fn the_control_plane_is_seen_when_it_comes_and_goes() {
         (told("control plane: answers") && told("control plane: cannot reach")).then_some(())
     });
     assert!(get(&watch.address(), "/").contains("sidestep_build_info"), "whatever the path");
+}
+
+#[test]
+fn slices_that_do_not_fit_into_a_round_are_refused() {
+    for (slice, every) in [("0", "1s"), ("600ms", "1s"), ("1h", "100ms")] {
+        let refused = run(&["watch", "--slice", slice, "--every", every]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("--slice from 1ms to"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_single_look_ends_at_a_signal_and_names_it() {
+    let _turn = my_turn();
+    // Accepts, and never answers.
+    let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let to = silent.local_addr().expect("it is bound").to_string();
+    let look = sidestep(&["watch", "--once", "--to", &to]).spawn().expect("the binary is built");
+    let _peer = silent.accept().expect("it connects");
+    send_signal(look.id(), "TERM");
+    let finished = finish(look);
+    assert_eq!(finished.code, 130, "{}", finished.stderr);
+    assert!(finished.stderr.contains("stopped: SIGTERM"), "{}", finished.stderr);
 }

@@ -47,3 +47,22 @@ fn a_look_for_cron_writes_the_file_and_prints_nothing() {
     assert_eq!((looked.code, looked.stdout.as_str()), (0, ""), "{}", looked.stderr);
     assert_eq!(rounds(&parse(&fs::read_to_string(&file).expect("written"))), 1.0);
 }
+
+#[test]
+fn a_link_stays_and_what_is_open_already_is_refused() {
+    let _turn = my_turn();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (link, file) = (folder.path().join("link.prom"), folder.path().join("file.prom"));
+    std::os::unix::fs::symlink(&file, &link).expect("a link");
+    let looked = run(&["watch", "--once", "--slice", "2ms", "--file", link.to_str().expect("UTF-8")]);
+    assert_eq!(looked.code, 0, "{}", looked.stderr);
+    assert!(link.is_symlink() && fs::read_to_string(&file).expect("written").contains("sidestep_build_info"));
+    for refused in ["/dev/fd/1", "/dev/full"] {
+        let looked = run(&["watch", "--once", "--slice", "2ms", "--file", refused]);
+        assert!(
+            looked.code == 1 && looked.stderr.contains(refused) && looked.stderr.contains("next:"),
+            "{}",
+            looked.stderr
+        );
+    }
+}

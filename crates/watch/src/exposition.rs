@@ -95,13 +95,17 @@ fn probes(text: &mut Text, state: &State) {
         rtt.histogram(&labels(state, probed), &probed.rtt);
     }
     let now = Instant::now();
-    let mut of = OfProbes { text: &mut *text, state };
-    of.metric(
+    let mut longest = text.metric(
         "sidestep_rtt_max_seconds",
         Kind::Gauge,
-        "The longest round trip of the last one to two minutes",
-        |probed| probed.longest.max(now) as f64 / 1e9,
+        "The longest round trip of the last one to two minutes; none where none was seen",
     );
+    for probed in &state.probes {
+        if let Some(ns) = probed.longest.max(now) {
+            longest.line(&labels(state, probed), ns as f64 / 1e9);
+        }
+    }
+    let mut of = OfProbes { text: &mut *text, state };
     of.metric("sidestep_probe_up", Kind::Gauge, "1 if the last slice of the probe had figures", |probed| {
         u8::from(probed.is_up == Some(true))
     });
@@ -143,14 +147,19 @@ fn hiccups(text: &mut Text, state: &State) {
         late.histogram(&[("cpu", &watched.cpu)], &watched.late);
     }
     let now = Instant::now();
+    let help = "The latest wake-up of the last one to two minutes; none where none was seen";
+    let mut latest = text.metric("sidestep_hiccup_max_seconds", Kind::Gauge, help);
+    for watched in &state.cpus {
+        if let Some(ns) = watched.longest.max(now) {
+            latest.line(&[("cpu", &watched.cpu)], ns as f64 / 1e9);
+        }
+    }
     let mut of_cpus = |name: &str, kind, help: &str, read: &dyn Fn(&Watched) -> f64| {
         let mut metric = text.metric(name, kind, help);
         for watched in &state.cpus {
             metric.line(&[("cpu", &watched.cpu)], read(watched));
         }
     };
-    let help = "The latest wake-up of the last one to two minutes";
-    of_cpus("sidestep_hiccup_max_seconds", Kind::Gauge, help, &|watched| watched.longest.max(now) as f64 / 1e9);
     let help = "1 while the watch may run on the CPU";
     of_cpus("sidestep_cpu_watched", Kind::Gauge, help, &|watched| f64::from(u8::from(watched.is_there)));
     let help = "Time that the hypervisor gave to others";

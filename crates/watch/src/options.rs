@@ -12,6 +12,8 @@ use std::time::Duration;
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// The longest: a watch that looks less often sees nothing.
 pub const INTERVAL_MAX: Duration = Duration::from_secs(3600);
+/// The shortest slice: as short as any that is measured.
+const SLICE_MIN: Duration = Duration::from_millis(1);
 /// The most probes: each has a histogram of its own.
 const PROBES_MAX: usize = 32;
 
@@ -73,8 +75,24 @@ impl Options {
             )
             .next("give fewer --paths, or watch the others by another process"));
         }
+        self.check_slice()?;
         self.around.check(&self.probes)?;
         self.hiccup_cpus().iter().try_for_each(|cpu| cpu::check(*cpu))
+    }
+
+    /// A round has to end before the next one begins.
+    fn check_slice(&self) -> Result<(), Problem> {
+        let (slice, round) = (self.around.slice, self.around.slice.saturating_mul(self.probes.len().max(1) as u32));
+        if slice >= SLICE_MIN && round <= self.every {
+            return Ok(());
+        }
+        let most = self.every / self.probes.len().max(1) as u32;
+        let why = format!(
+            "a slice is at least {SLICE_MIN:?}, and the slices of a round together at most --every ({:?})",
+            self.every
+        );
+        Err(Problem::usage(format!("cannot take slices of {slice:?}"), why)
+            .next(format!("give --slice from {SLICE_MIN:?} to {most:?}, or a longer --every")))
     }
 
     /// The CPUs whose timers are watched, by number.

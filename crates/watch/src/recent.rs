@@ -5,25 +5,25 @@ use std::time::{Duration, Instant};
 /// Half of the time that is remembered at most; at least as long is.
 const EPOCH: Duration = Duration::from_secs(60);
 
-/// The greatest value of the last one to two minutes.
+/// The greatest value of the last one to two minutes, if there was one.
 #[derive(Clone, Debug)]
 pub(crate) struct Recent {
     began: Instant,
-    now: u64,
-    before: u64,
+    now: Option<u64>,
+    before: Option<u64>,
 }
 
 impl Recent {
     pub(crate) fn new(at: Instant) -> Self {
-        Self { began: at, now: 0, before: 0 }
+        Self { began: at, now: None, before: None }
     }
 
     pub(crate) fn record(&mut self, at: Instant, value: u64) {
         self.turn(at);
-        self.now = self.now.max(value);
+        self.now = self.now.max(Some(value));
     }
 
-    pub(crate) fn max(&self, at: Instant) -> u64 {
+    pub(crate) fn max(&self, at: Instant) -> Option<u64> {
         let mut turned = self.clone();
         turned.turn(at);
         turned.now.max(turned.before)
@@ -34,9 +34,9 @@ impl Recent {
         match epochs {
             0 => return,
             1 => self.before = self.now,
-            _ => self.before = 0,
+            _ => self.before = None,
         }
-        self.now = 0;
+        self.now = None;
         self.began += EPOCH * u32::try_from(epochs).unwrap_or(u32::MAX);
     }
 }
@@ -52,11 +52,11 @@ mod tests {
         let mut recent = Recent::new(begin);
         recent.record(at(50), 7);
         recent.record(at(55), 3);
-        assert_eq!((recent.max(at(59)), recent.max(at(119)), recent.max(at(120))), (7, 7, 0));
+        assert_eq!((recent.max(at(59)), recent.max(at(119)), recent.max(at(120))), (Some(7), Some(7), None));
         recent.record(at(119), 2);
-        assert_eq!((recent.max(at(119)), recent.max(at(120)), recent.max(at(180))), (7, 2, 0));
+        assert_eq!((recent.max(at(119)), recent.max(at(120)), recent.max(at(180))), (Some(7), Some(2), None));
         recent.record(at(100_000), 1);
-        assert_eq!(recent.max(at(100_000)), 1);
-        assert_eq!(recent.max(begin), 1, "a clock that goes back is none");
+        assert_eq!(recent.max(at(100_000)), Some(1));
+        assert_eq!(recent.max(begin), Some(1), "a clock that goes back is none");
     }
 }

@@ -7,16 +7,18 @@ use crate::textfile::Textfile;
 use crate::{event, exposition, hiccups, host, probes};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidestep_metrics::http;
-use sidestep_sys::Problem;
+use sidestep_sys::{Kind, Problem};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 /// The longest wait for a slice that is under way at the end. Afterwards the process ends, and its peer with it.
 const LAST_SLICE: Duration = Duration::from_secs(2);
+/// How often a single look is asked whether it has been stopped.
+const STOP_LOOK: Duration = Duration::from_millis(50);
 
 /// Watches until `stop` can be read, which a signal does.
 ///
@@ -52,16 +54,30 @@ pub fn watch(options: &Options, stop: BorrowedFd<'_>) -> Result<(), Problem> {
 /// Looks at everything once, and returns it as Prometheus reads it. With a file it is written there instead, and nothing is returned.
 ///
 /// # Errors
-/// No probe had figures (what else was seen is in the file, or returned with the problem).
+/// No probe had figures (what else was seen is in the file, or returned with the problem); it was stopped.
 pub fn once(options: &Options) -> Result<(String, Option<Problem>), Problem> {
     options.check()?;
     let file = options.file.as_deref().map(Textfile::of).transpose()?;
-    let shared: Shared = Arc::new(Mutex::new(State::new(options)));
-    let is_any_up = probes::once(&shared, options);
-    let cpus = options.hiccup_cpus();
-    hiccups::once(&shared, &cpus);
-    host::look(&shared, options, true);
-    let text = exposition::render(&shared);
+    let (tell, told) = sync_channel(1);
+    let looking = options.clone();
+    start("once", move || {
+        let _ = tell.send(look(&looking));
+    })?;
+    // A peer that hangs is not waited for: its slice ends with the process.
+    let (text, is_any_up) = loop {
+        match told.recv_timeout(STOP_LOOK) {
+            Ok(seen) => break seen,
+            Err(RecvTimeoutError::Timeout) if !options.around.stop.load(Ordering::Relaxed) => {}
+            Err(_) => {
+                return Err(Problem::new(
+                    Kind::Interrupted,
+                    "stopped",
+                    "a signal came before everything was looked at",
+                )
+                .next("run it again"));
+            }
+        }
+    };
     let text = match &file {
         Some(file) => file.write(&text).map(|()| String::new())?,
         None => text,
@@ -71,6 +87,15 @@ pub fn once(options: &Options) -> Result<(String, Option<Problem>), Problem> {
             .next("choose other --paths, or see whether the peer serves")
     };
     Ok((text, (!is_any_up && !options.probes.is_empty()).then(problem)))
+}
+
+/// One look at everything, and whether a probe had figures.
+fn look(options: &Options) -> (String, bool) {
+    let shared: Shared = Arc::new(Mutex::new(State::new(options)));
+    let is_any_up = probes::once(&shared, options);
+    hiccups::once(&shared, &options.hiccup_cpus());
+    host::look(&shared, options, true);
+    (exposition::render(&shared), is_any_up)
 }
 
 fn start_threads(

@@ -25,7 +25,7 @@ pub(super) fn run(args: Args) -> Result<u8, Problem> {
     let is_once = args.once;
     let options = options(args, stop)?;
     if is_once {
-        let (text, problem) = once(&options)?;
+        let (text, problem) = once(&options).map_err(signal::named)?;
         output::print(&text)?;
         return problem.map_or(Ok(exit::GOOD), Err);
     }
