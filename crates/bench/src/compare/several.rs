@@ -8,7 +8,7 @@ use super::{Difference, circumstances};
 use sidestep_report::schema::{Document, Row};
 
 /// The least difference that counts.
-const FLOOR_MIN: f64 = 0.02;
+pub(crate) const FLOOR_OF_SEVERAL_RUNS: f64 = 0.02;
 
 /// Compares a statistic of a row that all runs have; none where a run has too little of it, or there are too few runs.
 pub(super) fn compare(
@@ -31,7 +31,7 @@ pub(crate) fn of_readings(
     let (error, freedom) = error(&values(before, is_share), &values(after, is_share))?;
     // The spread of a side of one run is not known: its floor stands for it.
     let is_single = before.len() == 1 || after.len() == 1;
-    let least = if is_single { statistic.floor_of_single_runs() } else { FLOOR_MIN };
+    let least = if is_single { statistic.floor_of_single_runs() } else { FLOOR_OF_SEVERAL_RUNS };
     let floor = change.max(least);
     let logs = [mean(&values(before, false))?, mean(&values(after, false))?];
     if is_share {

@@ -117,7 +117,7 @@ fn compared(row: &str, statistic: Statistic, difference: &Difference, p_value: f
         noise_floor: Some(difference.floor.exp_m1()),
         p_value: Some(p_value),
         detectable: Some(detectable),
-        verdict: difference.verdict(p_value, detectable, statistic == Statistic::Rate),
+        verdict: difference.verdict(p_value, detectable, statistic.is_gain()),
     }
 }
 

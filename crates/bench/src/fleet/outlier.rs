@@ -8,7 +8,7 @@
 
 use super::rows::{Estimate, RowOfHosts, Spread};
 use crate::compare::difference::holm;
-use crate::compare::{SIGNIFICANCE, Statistic, middle};
+use crate::compare::{SIGNIFICANCE, middle};
 use crate::stats::student;
 use serde::Serialize;
 
@@ -74,6 +74,8 @@ impl Standing {
 pub(super) struct Rule {
     pub(super) middle: f64,
     pub(super) scale: f64,
+    /// The error of the measurements, in the middle: a part of the scale.
+    measured: f64,
     freedom: f64,
     floor: f64,
     count: f64,
@@ -92,18 +94,16 @@ impl Rule {
         let measured = middle(hosts.iter().map(|host| host.error).collect())?;
         let floor = middle(hosts.iter().map(|host| host.floor).collect())?;
         let scale = (MAD_OF_NORMAL * few * mad).max(measured);
-        Some(Self { middle: centre, scale, freedom: freedom(count), floor, count: count as f64 })
+        Some(Self { middle: centre, scale, measured, freedom: freedom(count), floor, count: count as f64 })
     }
 
-    /// The probability that a host of a fleet of equal ones lies as far beyond the floor. A host that was measured with a larger error than
-    /// hosts differ by is judged by that error.
+    /// The probability that a host of a fleet of equal ones lies as far beyond the floor. The scale holds what hosts differ by and the error
+    /// of the middle host; one that was measured worse is judged by its own error in the place of that.
     pub(super) fn p_value(&self, host: &Estimate) -> f64 {
         let beyond = (host.log - self.middle).abs() - host.floor;
-        let (error, freedom) = if host.error > self.scale {
-            (host.error, self.freedom.min(host.freedom))
-        } else {
-            (self.scale, self.freedom)
-        };
+        let between = (self.scale.powi(2) - self.measured.powi(2)).max(0.0);
+        let error = (between + host.error.powi(2)).sqrt().max(self.scale);
+        let freedom = if host.error > self.scale { self.freedom.min(host.freedom) } else { self.freedom };
         if beyond <= 0.0 { 1.0 } else { student::p_value(beyond / error.max(f64::MIN_POSITIVE), freedom) }
     }
 
@@ -149,7 +149,7 @@ pub(super) fn judge(rows: &mut [RowOfHosts]) {
             host.standing = Standing::TooFewHosts;
             let Some((rule, p_value)) = rule.and_then(|rule| Some((rule, corrected.next()?))) else { continue };
             host.p_value = Some(p_value);
-            let is_gain = row.statistic == Statistic::Rate;
+            let is_gain = row.statistic.is_gain();
             host.standing = rule.standing(&estimate, p_value, detectable.unwrap_or(f64::INFINITY), is_gain);
         }
     }
@@ -185,6 +185,15 @@ mod tests {
         (0..count).map(host).collect()
     }
 
+    /// Hosts that are equal, of which one of four was measured with an error of four times that of the others.
+    fn mixed_fleet(random: &mut Rng, count: usize) -> Vec<Estimate> {
+        let host = |at: usize| {
+            let error = if at.is_multiple_of(4) { 0.08 } else { 0.02 };
+            Estimate { log: 0.015 * normal(random) + error * normal(random), error, freedom: 9.0, floor: 0.0 }
+        };
+        (0..count).map(host).collect()
+    }
+
     fn marked(hosts: &[Estimate]) -> Vec<bool> {
         let rule = Rule::of(hosts).expect("enough hosts");
         let p_values: Vec<f64> = hosts.iter().map(|host| rule.p_value(host)).collect();
@@ -196,6 +205,15 @@ mod tests {
         let mut random = Rng::with_seed(11);
         for (count, fleets) in [(6, 2000), (8, 2000), (20, 2000), (300, 200)] {
             let wrong = (0..fleets).filter(|_| marked(&fleet(&mut random, count, 0, 0.0)).contains(&true)).count();
+            assert!(wrong as f64 <= 0.03 * f64::from(fleets), "{count} hosts: {wrong} of {fleets}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_was_measured_badly_is_judged_by_its_own_error() {
+        let mut random = Rng::with_seed(14);
+        for (count, fleets) in [(8, 2000), (20, 2000), (60, 1000)] {
+            let wrong = (0..fleets).filter(|_| marked(&mixed_fleet(&mut random, count)).contains(&true)).count();
             assert!(wrong as f64 <= 0.03 * f64::from(fleets), "{count} hosts: {wrong} of {fleets}");
         }
     }

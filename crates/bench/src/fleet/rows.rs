@@ -3,14 +3,12 @@
 use super::files::Found;
 use super::outlier::Standing;
 use super::run::RowReading;
+use crate::compare::several::FLOOR_OF_SEVERAL_RUNS;
 use crate::compare::statistic::Reading;
 use crate::compare::{Compared, Statistic, middle};
 use crate::stats::student;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Differences of hosts with several runs each up to this share are not called one; as in `compare`.
-const FLOOR_OF_SEVERAL_RUNS: f64 = 0.02;
 
 /// A statistic of a row, on every host that has it.
 #[derive(Debug, Serialize)]

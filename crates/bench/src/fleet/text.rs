@@ -66,8 +66,14 @@ fn verdict(fleet: &Fleet, text: &mut String) {
         };
         let _ = writeln!(text, "no host is judged: {why}");
     } else if slower.is_empty() && faster.is_empty() {
-        let seen = fleet.hosts.iter().flat_map(|host| &host.figures).find_map(|figure| figure.detectable);
-        let seen = seen.map_or_else(String::new, |share| format!(" (one of {} or more would be seen)", percent(share)));
+        let figures = fleet.hosts.iter().find(|host| host.figures.iter().any(|figure| figure.detectable.is_some()));
+        let told = |figure: &Figure| Some(format!("{} at {}", percent(figure.detectable?), figure.statistic.name()));
+        let seen: Vec<String> = figures.iter().flat_map(|host| &host.figures).filter_map(told).collect();
+        let seen = if seen.is_empty() {
+            String::new()
+        } else {
+            format!(" (one would be seen that is off by {})", seen.join(", "))
+        };
         let _ = writeln!(text, "no measurable difference between the hosts over all rows{seen}");
     }
     if in_rows > 0 {
