@@ -17,6 +17,34 @@ pub(crate) fn document() -> Document {
     DOCUMENT.get_or_init(realistic::document).clone()
 }
 
+/// The ratio of two paths' medians of a TCP round trip of 64 B, its interval by the share that it reaches to either side.
+pub(crate) fn ratio(of: &str, against: &str, value: f64, reach: f64) -> Ratio {
+    Ratio {
+        scenario: "rr".into(),
+        transport: "tcp".into(),
+        size: 64,
+        of: of.into(),
+        against: against.into(),
+        stat: "p50".into(),
+        value,
+        ci95: [value * (1.0 - reach), value * (1.0 + reach)],
+        ..Ratio::default()
+    }
+}
+
+/// A TCP round trip of 64 B by its median, ns.
+pub(crate) fn round_trip(path: &str, p50: f64) -> Row {
+    Row {
+        scenario: "rr".into(),
+        transport: "tcp".into(),
+        path: path.into(),
+        size: 64,
+        measure: "rtt".into(),
+        distribution: Distribution { n: 1_000, p50: Some(p50), ..Distribution::default() },
+        ..Row::default()
+    }
+}
+
 /// The likely document with hostile text in every field.
 pub(crate) fn hostile() -> Document {
     let mut document = document();

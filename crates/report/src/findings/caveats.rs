@@ -7,10 +7,13 @@ use super::versus::{Kind, bare_interval};
 use super::{Caveat, Section, load, quantity};
 use crate::number::{self, NO_BREAK};
 use crate::schema::Document;
-use crate::view::{compare, facts, label, loss, sentences, sweep, words};
+use crate::view::{facts, label, loss, sentences, sweep, words};
 
 /// Caveats that stand beside the headline; the others are in the notes.
 pub const SHOWN: usize = 4;
+
+/// The share of the run above which time that the hypervisor stole is worth a caveat.
+const STOLEN_SHARE: f64 = 0.001;
 
 /// Load per CPU above which others worked on the host, too.
 const BUSY_LOAD: f64 = 1.0;
@@ -72,7 +75,8 @@ fn machine(document: &Document) -> Option<Caveat> {
         parts.push(format!("This host is a virtual machine ({name})."));
     }
     let stolen = host.noise.during.steal_ms;
-    if stolen > 0.0 {
+    let is_stolen = stolen > STOLEN_SHARE * document.elapsed_s.max(0.0) * 1e3;
+    if is_stolen {
         parts.push(format!("The hypervisor stole {} ms of the measured CPUs during the run.", number::up(stolen, 0)));
     }
     let load = host.noise.load_1m;
@@ -80,7 +84,7 @@ fn machine(document: &Document) -> Option<Caveat> {
         let cpus = words::counted(host.cpus as usize, "CPU", "CPUs");
         parts.push(format!("The load before the run was {}, on {cpus}: others worked, too.", number::up(load, 2)));
     }
-    let name = match (&host.virtualised, stolen > 0.0) {
+    let name = match (&host.virtualised, is_stolen) {
         (_, true) => "A shared machine.",
         (Some(_), _) => "A virtual machine.",
         _ => "A busy machine.",
@@ -163,7 +167,7 @@ fn missing(document: &Document) -> Option<Caveat> {
     (n > 0).then(|| caveat("Not measured.", super::headline::capital(&told), Some("host")))
 }
 
-/// The noise of the host in one line, for a folded part.
+/// The noise during the run in one line, for a folded part; how far a path differs from itself is said beside the headline.
 pub fn noise_line(document: &Document) -> String {
     let host = &document.host;
     if !facts::measures(host) {
@@ -171,10 +175,8 @@ pub fn noise_line(document: &Document) -> String {
     }
     let during = &host.noise.during;
     let longest = host.noise.hiccups.iter().map(|one| one.max_ns).filter(|ns| ns.is_finite()).fold(0.0, f64::max);
-    let floor = compare::typical_noise(document)
-        .map_or_else(|| "no noise floor".into(), |floor| format!("noise floor {}", number::difference(floor)));
     format!(
-        "{floor}; {} ms stolen in {} s; longest pause {}",
+        "{} ms stolen in {} s; longest pause {}",
         number::up(during.steal_ms, 0),
         number::up(document.elapsed_s, 0),
         quantity::brief(longest)
@@ -186,7 +188,7 @@ mod tests {
     use super::super::of;
     use super::*;
     use crate::sample;
-    use crate::schema::{RateDetail, Ratio, Row};
+    use crate::schema::{RateDetail, Row};
 
     fn names(document: &Document) -> Vec<String> {
         of(document).caveats.into_iter().map(|one| one.name).collect()
@@ -215,7 +217,7 @@ mod tests {
                 d.host.virtualised = Some("KVM".into());
                 d.paths.clear();
             }),
-            ("A shared machine.", |d| d.host.noise.during.steal_ms = 20.0),
+            ("A shared machine.", |d| d.host.noise.during.steal_ms = 200.0),
             ("A busy machine.", |d| d.host.noise.load_1m = 3.0),
             ("Messages were lost.", |d| d.results[0].lost = 3),
             ("Not settled.", |d| d.results[0].warmup.steady = false),
@@ -230,6 +232,13 @@ mod tests {
     }
 
     #[test]
+    fn a_moment_that_was_stolen_is_no_caveat() {
+        let mut document = sound();
+        document.host.noise.during.steal_ms = STOLEN_SHARE * document.elapsed_s * 1e3;
+        assert_eq!(names(&document), Vec::<String>::new());
+    }
+
+    #[test]
     fn copy_mode_is_said_where_a_row_says_it() {
         let mut document =
             Document { setup: crate::schema::Setup { place: "lab".into(), ..Default::default() }, ..sound() };
@@ -241,21 +250,10 @@ mod tests {
     #[test]
     fn a_comparison_that_is_none_and_one_that_is_too_noisy_are_named() {
         let mut document = sound();
-        let ratio = |of: &str, against: &str, value, ci95| Ratio {
-            scenario: "rr".into(),
-            transport: "tcp".into(),
-            size: 64,
-            of: of.into(),
-            against: against.into(),
-            stat: "p50".into(),
-            value,
-            ci95,
-            ..Ratio::default()
-        };
-        document.ratios = vec![ratio("uring-spin", "kernel-pinned", 0.07, [0.06, 0.08])];
+        document.ratios = vec![sample::ratio("uring-spin", "kernel-pinned", 0.07, 0.14)];
         assert_eq!(names(&document), ["No factor is claimed."]);
         for path in ["uring-spin", "kernel-pinned"] {
-            document.ratios.push(ratio(path, path, 1.0, [0.98, 1.02]));
+            document.ratios.push(sample::ratio(path, path, 1.0, 0.02));
         }
         assert_eq!(names(&document), Vec::<String>::new());
         for control in &mut document.ratios[1..] {

@@ -88,7 +88,9 @@ fn rest(document: &Document, panel: &Panel<'_>, best: &Row) -> String {
     }
     let Some(first) = all.first() else { return String::new() };
     match (first.versus.kind, panel.row(&first.versus.against).and_then(median)) {
-        (Kind::NoDifference, _) => format!(", no measurable difference to {}", first.versus.against),
+        (Kind::NoDifference, _) => {
+            format!(", no measurable difference to {} ({})", first.versus.against, first.versus.interval)
+        }
         (_, Some(other)) => format!("; with {} it takes {}", first.versus.against, brief(other)),
         _ => String::new(),
     }
@@ -250,39 +252,19 @@ fn started(text: &str) -> String {
 mod tests {
     use super::super::of;
     use super::*;
-    use crate::schema::{Mode, Ratio};
+    use crate::sample;
+    use crate::schema::Mode;
 
     /// kernel-pinned and xdp over TCP, each with a control of that reach.
     fn document(floor: Option<f64>, ratio: f64) -> Document {
-        let row = |path: &str, p50: f64| {
-            let mut row = Row {
-                scenario: "rr".into(),
-                transport: "tcp".into(),
-                path: path.into(),
-                size: 64,
-                measure: "rtt".into(),
-                ..Row::default()
-            };
-            (row.distribution.n, row.distribution.p50) = (1_000, Some(p50));
-            row
-        };
-        let pair = |of: &str, against: &str, value: f64, reach: f64| Ratio {
-            scenario: "rr".into(),
-            transport: "tcp".into(),
-            size: 64,
-            of: of.into(),
-            against: against.into(),
-            stat: "p50".into(),
-            value,
-            ci95: [value * (1.0 - reach), value * (1.0 + reach)],
-            ..Ratio::default()
-        };
-        let mut ratios = vec![pair("xdp", "kernel-pinned", ratio, 0.05)];
+        let mut ratios = vec![sample::ratio("xdp", "kernel-pinned", ratio, 0.05)];
         ratios.extend(
-            floor.into_iter().flat_map(|floor| ["xdp", "kernel-pinned"].map(|path| pair(path, path, 1.0, floor))),
+            floor
+                .into_iter()
+                .flat_map(|floor| ["xdp", "kernel-pinned"].map(|path| sample::ratio(path, path, 1.0, floor))),
         );
         Document {
-            results: vec![row("kernel-pinned", 20_000.0), row("xdp", 20_000.0 * ratio)],
+            results: vec![sample::round_trip("kernel-pinned", 20_000.0), sample::round_trip("xdp", 20_000.0 * ratio)],
             ratios,
             ..Document::default()
         }
@@ -306,7 +288,10 @@ mod tests {
         modes.results[0].modes = vec![Mode::default(); 2];
         assert_eq!(told(&modes), facts);
         let none = told(&document(Some(0.02), 0.98));
-        assert!(none.ends_with("20 µs, no measurable difference to kernel-pinned"), "{none}");
+        assert!(
+            none.ends_with("20 µs, no measurable difference to kernel-pinned (7.5 % faster to 2.9 % slower)"),
+            "{none}"
+        );
     }
 
     #[test]

@@ -271,3 +271,14 @@ fn pictures_stand_alone_for_light_and_dark() {
     assert_ne!(light, dark);
     assert!(light.contains("#ffffff") && dark.contains("#0f1317"));
 }
+
+#[test]
+fn the_policy_knows_the_script_of_the_page() {
+    use base64::Engine as _;
+    let html = render(&sample::document());
+    let script = html.rsplit_once("<script>").and_then(|(_, rest)| rest.split_once("</script>"));
+    let (script, _) = script.expect("the page has a script");
+    let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+    let allowed = format!("script-src 'sha256-{}';", base64::engine::general_purpose::STANDARD.encode(digest));
+    assert!(html.contains(&allowed), "html/mod.rs: {allowed}");
+}

@@ -130,13 +130,7 @@ pub(crate) fn arrived(curves: &Curves<'_>, title: &str) -> Option<String> {
     if names.len() <= NAMES_MAX {
         axis::end_names(&mut canvas, names, Height::Flat);
     }
-    probes(
-        &mut canvas,
-        curves,
-        &x,
-        |row| row.rate_offered.unwrap_or_default(),
-        |rate| format!("{}/s", quantity::whole(rate)),
-    );
+    rate_probes(&mut canvas, curves, &x);
     Some(canvas.finish("plot flat", &format!("Share that arrived by rate, {title}: {}", told.join("; "))))
 }
 
@@ -168,13 +162,7 @@ pub(crate) fn latency(curves: &Curves<'_>, title: &str) -> Option<String> {
         }
     }
     axis::end_names(&mut canvas, names, Height::Usual);
-    probes(
-        &mut canvas,
-        curves,
-        &x,
-        |row| row.rate_offered.unwrap_or_default(),
-        |rate| format!("{}/s", quantity::whole(rate)),
-    );
+    rate_probes(&mut canvas, curves, &x);
     Some(canvas.finish("plot", &format!("Latency from the due time by rate, {title}: median of {}", told.join("; "))))
 }
 
@@ -209,6 +197,11 @@ fn rate_places(curves: &Curves<'_>, x: &Scale) -> Vec<(f64, String)> {
     rates.sort_by(f64::total_cmp);
     rates.dedup();
     rates.iter().map(|rate| (x.at(*rate), crate::number::short(*rate))).collect()
+}
+
+fn rate_probes(canvas: &mut Canvas, curves: &Curves<'_>, x: &Scale) {
+    let rate = |row: &Row| row.rate_offered.unwrap_or_default();
+    probes(canvas, curves, x, rate, |rate| format!("{}/s", quantity::whole(rate)));
 }
 
 /// Strips around each value on the horizontal axis, with the medians there.

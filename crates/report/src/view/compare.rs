@@ -189,35 +189,9 @@ pub(crate) fn reading(document: &Document, ratio: &Ratio) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample::{ratio, round_trip};
     use crate::schema::Mode;
     use crate::view::sentences;
-
-    fn row(path: &str, p50: f64) -> Row {
-        let mut row = Row {
-            scenario: "rr".into(),
-            transport: "tcp".into(),
-            path: path.into(),
-            size: 64,
-            measure: "rtt".into(),
-            ..Row::default()
-        };
-        row.distribution.p50 = Some(p50);
-        row
-    }
-
-    fn ratio(of: &str, against: &str, value: f64, reach: f64) -> Ratio {
-        Ratio {
-            scenario: "rr".into(),
-            transport: "tcp".into(),
-            size: 64,
-            of: of.into(),
-            against: against.into(),
-            stat: "p50".into(),
-            value,
-            ci95: [value * (1.0 - reach), value * (1.0 + reach)],
-            ..Ratio::default()
-        }
-    }
 
     /// kernel-default, kernel-spin and xdp; each with a control of that reach.
     fn document(floors: [f64; 3]) -> Document {
@@ -225,7 +199,7 @@ mod tests {
         let mut ratios: Vec<Ratio> =
             paths.iter().zip(floors).map(|(path, floor)| ratio(path, path, 1.0, floor)).collect();
         ratios.extend([ratio("xdp", "kernel-default", 0.1, 0.02), ratio("xdp", "kernel-spin", 0.9, 0.02)]);
-        let results = paths.iter().zip([30_000.0, 3_300.0, 3_000.0]).map(|(path, p50)| row(path, p50)).collect();
+        let results = paths.iter().zip([30_000.0, 3_300.0, 3_000.0]).map(|(path, p50)| round_trip(path, p50)).collect();
         Document { results, ratios, ..Document::default() }
     }
 
