@@ -127,6 +127,17 @@ fn settings_that_were_changed_stay() {
 }
 
 #[test]
+fn what_is_removed_need_not_be_built_and_others_pages_stay() {
+    let place = Place::new();
+    place.made("install");
+    let others = Path::new("opt/x/share/man/man1/other.1");
+    fs::write(place.root().join(others), ".TH other 1\n").unwrap();
+    fs::remove_dir_all(place.built()).unwrap();
+    place.made("uninstall");
+    assert_eq!(place.files(), BTreeSet::from([others.to_owned()]));
+}
+
+#[test]
 fn what_is_not_built_is_named_before_anything_is_installed() {
     let place = Place::new();
     fs::remove_file(place.built().join("c/libsidestep_c.a")).unwrap();

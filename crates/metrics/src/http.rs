@@ -26,6 +26,10 @@ const FRESH: Duration = Duration::from_millis(200);
 /// Pause before the next accept where no descriptors are left.
 const REST: Duration = Duration::from_millis(50);
 
+/// What another method gets (RFC 9110 section 15.5.6).
+const REFUSAL: &[u8] =
+    b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+
 /// One connection.
 struct Connection {
     stream: TcpStream,
@@ -45,10 +49,17 @@ enum State {
 enum Step {
     /// It goes on when the socket is ready.
     Waits,
-    /// The request is whole: its first line says so.
-    Asks { is_get: bool },
+    /// The request is whole.
+    Asks(Asked),
     /// It has ended.
     Over,
+}
+
+/// What a request asks for (RFC 9110 section 9.3).
+enum Asked {
+    Get,
+    Head,
+    Other,
 }
 
 /// Listens on an address.
@@ -63,7 +74,7 @@ pub fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Problem>
     })
 }
 
-/// Answers GET with what `render` gives, whatever the path, as long as the process lives.
+/// Answers GET and HEAD with what `render` gives, whatever the path, as long as the process lives.
 pub fn serve(listener: &TcpListener, render: impl Fn() -> io::Result<String>) {
     let (mut connections, mut fresh) = (Vec::new(), None);
     // A listener of ours that cannot be set so is none.
@@ -97,6 +108,13 @@ fn response(text: &str) -> Arc<[u8]> {
         "HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
     );
     [head.as_bytes(), text.as_bytes()].concat().into()
+}
+
+/// An answer without its content (RFC 9110 section 9.3.2).
+fn head_of(answer: &[u8]) -> Arc<[u8]> {
+    const END: &[u8] = b"\r\n\r\n";
+    let end = answer.windows(END.len()).position(|bytes| bytes == END);
+    answer[..end.map_or(answer.len(), |at| at + END.len())].into()
 }
 
 /// The part of an address that shares a limit: a host by IPv4; by IPv6 a network of 64 bits, as hosts choose the rest themselves.
@@ -162,13 +180,17 @@ impl Connection {
             State::Asking(request) => hear(&mut self.stream, request),
             State::Answered(answer, sent) => say(&mut self.stream, answer, sent),
         };
-        let is_get = match step {
+        let asked = match step {
             Step::Waits => return true,
             Step::Over => return false,
-            Step::Asks { is_get } => is_get,
+            Step::Asks(asked) => asked,
         };
-        let refusal = b"HTTP/1.1 405 Method Not Allowed\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-        let Some(answer) = (if is_get { render() } else { Some(Arc::from(&refusal[..])) }) else { return false };
+        let answer = match asked {
+            Asked::Get => render(),
+            Asked::Head => render().map(|answer| head_of(&answer)),
+            Asked::Other => Some(Arc::from(REFUSAL)),
+        };
+        let Some(answer) = answer else { return false };
         let mut sent = 0;
         let step = say(&mut self.stream, &answer, &mut sent);
         self.state = State::Answered(answer, sent);
@@ -189,7 +211,11 @@ fn hear(stream: &mut TcpStream, request: &mut Vec<u8>) -> Step {
         }
         // RFC 9112 section 2.2: a line may end with a bare LF.
         if request.windows(4).any(|end| end == b"\r\n\r\n") || request.windows(2).any(|end| end == b"\n\n") {
-            return Step::Asks { is_get: request.starts_with(b"GET ") };
+            return Step::Asks(match () {
+                () if request.starts_with(b"GET ") => Asked::Get,
+                () if request.starts_with(b"HEAD ") => Asked::Head,
+                () => Asked::Other,
+            });
         }
         if request.len() > REQUEST_BYTES_MAX {
             return Step::Over;
@@ -248,7 +274,10 @@ mod tests {
         let (address, _) = started("up 1\n");
         let answer = scrape("127.0.0.1", address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
         assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("\r\n\r\nup 1\n"), "{answer}");
-        assert!(scrape("127.0.0.1", address, "POST / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405"));
+        let head = scrape("127.0.0.1", address, "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(head.contains("\r\nContent-Length: 5\r\n") && head.ends_with("\r\n\r\n"), "{head}");
+        let refused = scrape("127.0.0.1", address, "POST / HTTP/1.1\r\n\r\n");
+        assert!(refused.starts_with("HTTP/1.1 405") && refused.contains("\r\nAllow: GET, HEAD\r\n"), "{refused}");
     }
 
     #[test]

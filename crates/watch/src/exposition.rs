@@ -7,9 +7,6 @@ use sidestep_tune::audit::Status;
 use std::fmt::Display;
 use std::time::{Instant, SystemTime};
 
-/// A clock tick of /proc/stat.
-const TICKS_PER_SECOND: f64 = 100.0;
-
 /// Renders the state.
 pub(crate) fn render(shared: &Shared) -> String {
     let mut text = Text::default();
@@ -164,7 +161,7 @@ fn hiccups(text: &mut Text, state: &State) {
     of_cpus("sidestep_cpu_watched", Kind::Gauge, help, &|watched| f64::from(u8::from(watched.is_there)));
     let help = "Time that the hypervisor gave to others";
     of_cpus("sidestep_cpu_steal_seconds_total", Kind::Counter, help, &|watched| {
-        watched.counters.steal_ticks as f64 / TICKS_PER_SECOND
+        process::seconds_of(watched.counters.steal_ticks)
     });
     let help = "Interrupts of all kinds";
     of_cpus("sidestep_cpu_interrupts_total", Kind::Counter, help, &|watched| watched.counters.interrupts as f64);

@@ -2,10 +2,11 @@
 
 use sidestep_bench::probe::{Circumstances, Probe};
 use sidestep_sys::{Problem, cpu};
+use sidestep_tune::host::Live;
 use sidestep_tune::profile::Profile;
-use sidestep_tune::scope::Request;
+use sidestep_tune::scope::{Request, Scope};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The shortest interval: below it the probes are the load.
@@ -67,6 +68,11 @@ impl Options {
         check_interval("--every", self.every)?;
         if let Some(tuning) = &self.tuning {
             check_interval("--tune-every", tuning.every)?;
+            Scope::of(&Live::new(), &tuning.request)?;
+        }
+        if self.file.as_deref() == Some(Path::new("-")) {
+            return Err(Problem::usage("cannot replace standard output", "--file names a file")
+                .next("give --once, which prints the metrics"));
         }
         if self.probes.len() > PROBES_MAX {
             return Err(Problem::usage(

@@ -6,7 +6,12 @@ use std::fs;
 /// CPU time of a process and all of its threads, seconds.
 pub(crate) fn cpu_seconds(pid: u32) -> Option<f64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    ticks(&stat).map(|ticks| ticks as f64 / clock_ticks_per_second() as f64)
+    ticks(&stat).map(seconds_of)
+}
+
+/// Clock ticks of /proc in seconds.
+pub(crate) fn seconds_of(ticks: u64) -> f64 {
+    ticks as f64 / clock_ticks_per_second() as f64
 }
 
 /// utime and stime of proc_pid_stat(5). The name of the program, in brackets, may hold anything.
