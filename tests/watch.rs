@@ -239,7 +239,8 @@ fn the_control_plane_is_seen_when_it_comes_and_goes() {
     let before = watch.series_where("no control plane", is_up(0.0));
     assert!(!before.contains_key("sidestep_control_programs"));
     let mut command = Command::new("unshare");
-    command.args(["--net", env!("CARGO_BIN_EXE_sidestep"), "control", "--socket", path]);
+    // With mounts of its own: what it pins ends with it.
+    command.args(["--net", "--mount", env!("CARGO_BIN_EXE_sidestep"), "control", "--socket", path]);
     command.env("SIDESTEP_STATE_DIR", folder.path()).stderr(Stdio::null());
     let control = Process(command.spawn().expect("unshare is there"));
     let there = watch.series_where("a control plane", is_up(1.0));

@@ -139,9 +139,10 @@ pub(crate) struct Compare {
 }
 
 const COMPARE_HELP: &str = "\
-Probabilities are corrected for the number of statistics in the table (Holm): of 20 tables of equal runs at most one calls any of
-them better or worse. Of one run a side the difference from run to run is not known, and a floor of 5 % in p50, 15 % in p99 and 50 % in
-p99.9 stands for it. \"would see\" is the change that four of five such comparisons would find.
+Probabilities are corrected for the number of statistics in the table (Holm): of 20 tables of equal
+runs at most one calls any of them better or worse. Of one run a side the difference from run to run
+is not known, and a floor of 5 % in p50, 15 % in p99 and 50 % in p99.9 stands for it. \"would see\"
+is the change that four of five such comparisons would find.
 
 Exit codes: 4 something is worse, 5 nothing has enough data.";
 

@@ -322,8 +322,8 @@ mod tests {
                 return;
             }
             assert!(help.contains("Examples:\n  sidestep"), "sidestep {name} has no examples");
-            let long = help.lines().filter(|line| line.starts_with("  ")).find(|line| line.len() > super::WIDTH);
-            assert_eq!(long, None, "would be wrapped");
+            let long = help.lines().find(|line| line.chars().count() > super::WIDTH);
+            assert_eq!(long, None, "sidestep {name}: would be wrapped in mid-sentence");
             for line in command_lines(&help) {
                 let parsed = definition().try_get_matches_from(words(&line));
                 assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("checked"));

@@ -63,7 +63,7 @@ pub const UNUSED_WAIT: Duration = Duration::from_secs(10);
 /// Descriptors that entries may not use: three per client, those of programs and maps, and those in transit.
 const DESCRIPTORS_KEPT: usize = 2048;
 
-/// The nice value of the serving thread (sched(7)): programs distrust a control that is silent for a second, however busy the host is. It
+/// The nice value of the serving thread (sched(7)): programs distrust a control that is silent for three seconds, however busy the host is. It
 /// works for microseconds at a time.
 const NICE: i32 = -10;
 

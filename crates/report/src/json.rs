@@ -72,6 +72,8 @@ pub(crate) fn read_from(reader: impl Read, name: &str) -> Result<Document, Probl
 
 /// The document in `bytes`; `name` stands for them in errors.
 pub fn parse(bytes: &[u8], name: &str) -> Result<Document, Problem> {
+    // RFC 8259 section 8.1: a byte order mark may be ignored.
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let unusable = |why: String, next: &str| Problem::failed(format!("{name} is not a result file"), why).next(next);
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => return Err(unusable("it is empty".into(), TAKE_ANOTHER)),
@@ -146,6 +148,7 @@ mod tests {
         let text = to_string(&document);
         assert!(text.ends_with("}\n"));
         assert!(parse(text.as_bytes(), "a.json").unwrap() == document);
+        assert!(parse(format!("\u{feff}{text}").as_bytes(), "a.json").unwrap() == document);
     }
 
     #[test]

@@ -15,10 +15,12 @@ pub(crate) struct Doctor {
 }
 
 const HELP: &str = "\
-It reads, and tries in ways that leave nothing behind: sockets on loopback, memory and files without names, and, with the rights to
-make one, a network namespace without a name, in which a frame goes past the kernel. No interface of the host is touched. What
-would need that is said with the command that does it.
-ok: it works; partly: it works in part, or worse than it could; missing: it does not work. A file system concerns the
-working directory: run it where journals will be.
+It reads, and tries in ways that leave nothing behind: sockets on loopback, memory and files without
+names, and, with the rights to make one, a network namespace without a name, in which a frame goes
+past the kernel. No interface of the host is touched. What would need that is said with the command
+that does it.
+
+ok: it works; partly: it works in part, or worse than it could; missing: it does not work. A file
+system concerns the working directory: run it where journals will be.
 
 Exit codes: 0 every verb works for this user, at least in part; 3 one does not.";

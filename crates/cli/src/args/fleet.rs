@@ -27,9 +27,10 @@ pub(crate) struct FleetCompare {
 }
 
 const COMPARE_HELP: &str = "\
-Several results of a host are runs of it. A verdict needs 6 hosts that have the same row: a host is slower or faster if its
-distance from the median of the hosts, beyond the floor of `compare`, is improbable for the spread of the hosts (median absolute
-deviation of the logarithms, Student's t, Holm's correction over hosts, rows and statistics).
+Several results of a host are runs of it. A verdict needs 6 hosts that have the same row: a host is
+slower or faster if its distance from the median of the hosts, beyond the floor of `compare`, is
+improbable for the spread of the hosts (median absolute deviation of the logarithms, Student's t,
+Holm's correction over hosts, rows and statistics).
 
-Exit codes: 1 a file was left out (the others are compared), 3 a host is slower than the others, 4 a host is worse than the
-baseline, 5 nothing could be judged.";
+Exit codes: 1 a file was left out (the others are compared), 3 a host is slower than the others, 4 a
+host is worse than the baseline, 5 nothing could be judged.";

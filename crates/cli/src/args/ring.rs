@@ -27,9 +27,10 @@ pub(crate) struct RingStat {
 }
 
 const TAIL_AFTER_HELP: &str = "\
-Packets have the time of reception in seconds since 1970, their sender, and their destination. Where no ring can carry the
-flow, groups and ports are read from a kernel socket, and standard error has the reason. `sidestep control` must run for rings.
-Packets of one receive queue are in their order; those of different queues are not in that of their times.";
+Packets have the time of reception in seconds since 1970, their sender, and their destination. Where
+no ring can carry the flow, groups and ports are read from a kernel socket, and standard error has
+the reason. `sidestep control` must run for rings. Packets of one receive queue are in their order;
+those of different queues are not in that of their times.";
 
 #[derive(Debug, Args)]
 #[command(

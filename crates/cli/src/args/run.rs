@@ -6,7 +6,8 @@ use std::ffi::OsString;
 
 const AFTER_HELP: &str = "Each option can be set by a profile and by an environment variable, too: docs/run-options.md.
 
-The exit code is the program's; 125: sidestep run failed, 126: the program cannot be started, 127: there is no such program.";
+The exit code is the program's; 125: sidestep run failed, 126: the program cannot be started,
+127: there is no such program.";
 
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]

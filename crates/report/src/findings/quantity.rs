@@ -103,7 +103,7 @@ pub fn share(part: f64) -> String {
 pub fn samples(count: u64) -> String {
     let value = count as f64;
     match count {
-        0..10_000 => crate::number::count(count),
+        0..10_000 => grouped(&count.to_string()),
         _ => large(value, PRECISE),
     }
 }
@@ -291,7 +291,7 @@ mod tests {
     fn counts_are_short() {
         assert_eq!(
             (samples(9_603), plain(samples(61_234)), plain(samples(1_013_000))),
-            ("9603".into(), "61.2 k".into(), "1.01 M".into())
+            ("9,603".into(), "61.2 k".into(), "1.01 M".into())
         );
         assert_eq!((plain(per_second(41_901_756.0)), whole(65_115.2)), ("42 M".into(), "65,115".into()));
         assert_eq!((plain(share(0.000_299)), plain(share(0.4077))), ("0.03 %".into(), "41 %".into()));

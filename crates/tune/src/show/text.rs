@@ -184,7 +184,11 @@ pub fn explain(check: &Check, page: Page) -> String {
 /// Returns the changes of a plan.
 pub fn plan(plan: &Plan, page: Page) -> String {
     let mut text = String::new();
-    page.wrapped(BOLD, 0, &format!("plan for profile {}: {} settings", plan.profile, plan.changes.len()), &mut text);
+    let count = match plan.changes.len() {
+        1 => "1 setting".to_owned(),
+        count => format!("{count} settings"),
+    };
+    page.wrapped(BOLD, 0, &format!("plan for profile {}: {count}", plan.profile), &mut text);
     for (change, next) in plan.changes.iter().zip(plan.changes.iter().skip(1).map(Some).chain([None])) {
         let words = change.location.words();
         page.line(&format!("  {:<26}{words}: {} -> {}", change.check, change.before, change.after), &mut text);
