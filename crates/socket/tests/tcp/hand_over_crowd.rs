@@ -150,7 +150,15 @@ fn thousands_of_connections_with_traffic_are_released_at_once() {
     let path = a.within(place::socket).unwrap();
     let releasing = std::thread::spawn(move || {
         let mut control = Client::connect_to(&path, "test").expect("it runs");
-        control.release_process(std::process::id())
+        // On a busy machine the answer comes before the end: it is asked for again, until there is nothing to release.
+        let mut is_late = false;
+        loop {
+            match control.release_process(std::process::id()) {
+                Err(error) if format!("{error:?}").contains("in time") => is_late = true,
+                Err(error) if is_late && format!("{error:?}").contains("it has no stack") => return Ok(()),
+                released => return released,
+            }
+        }
     });
     // On the engine's host, where the sockets of the connections are made.
     let released = a.within(|| {
