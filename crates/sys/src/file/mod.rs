@@ -93,6 +93,14 @@ mod tests {
         std::env::temp_dir().join(format!("sidestep-file-{}-{name}", std::process::id()))
     }
 
+    fn fifo(name: &str) -> std::path::PathBuf {
+        let path = path(name);
+        let text = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: the name is a C string that outlives the call.
+        assert_eq!(unsafe { libc::mkfifo(text.as_ptr(), 0o600) }, 0);
+        path
+    }
+
     #[test]
     fn a_file_is_read_whole_or_refused() {
         let path = path("limit");
@@ -108,10 +116,7 @@ mod tests {
 
     #[test]
     fn a_pipe_is_written_to_its_reader_alone() {
-        let fifo = path("written");
-        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
-        // SAFETY: the name is a C string that outlives the call.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let fifo = fifo("written");
         assert!(open_in_place(&fifo).unwrap_err().to_string().contains("nothing reads it"));
         let reader = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(&fifo).unwrap();
         open_in_place(&fifo).unwrap().write_all(b"whole").unwrap();
@@ -121,10 +126,7 @@ mod tests {
 
     #[test]
     fn a_pipe_that_was_found_is_not_waited_for() {
-        let fifo = path("found");
-        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
-        // SAFETY: the name is a C string that outlives the call.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let fifo = fifo("found");
         assert!(open_regular(&fifo).unwrap_err().to_string().contains("no regular file"));
         std::fs::remove_file(&fifo).unwrap();
         assert!(open_regular(&std::env::temp_dir()).is_err() && open_regular(&fifo).is_err());
@@ -144,10 +146,7 @@ mod tests {
 
     #[test]
     fn a_pipe_is_read_to_its_end_and_not_beyond_the_limit() {
-        let fifo = path("pipe");
-        let name = std::ffi::CString::new(fifo.to_str().unwrap()).unwrap();
-        // SAFETY: the name is a C string that outlives the call.
-        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let fifo = fifo("pipe");
         for (bytes, fits) in [(8, true), (1 << 20, false)] {
             let writer = std::thread::spawn({
                 let fifo = fifo.clone();
