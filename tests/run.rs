@@ -45,12 +45,16 @@ fn the_program_is_the_process_that_was_started() {
     let finished = finish(child);
     let lines: Vec<&str> = finished.stdout.lines().collect();
     assert_eq!(lines[0], format!("{pid} sh"));
-    let bare = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
-    let bare = String::from_utf8(bare.stdout).unwrap();
-    let bare: Vec<&str> = bare.lines().collect();
+    let bare = || {
+        let bare = Command::new("sh").args(["-c", script]).stdin(Stdio::null()).output().unwrap();
+        let bare = String::from_utf8(bare.stdout).unwrap();
+        let bare: Vec<&str> = bare.lines().collect();
+        (bare[1].split_whitespace().count(), bare[2].to_owned())
+    };
+    // One that starts beside another test's may inherit descriptors of that: the fewest of some are its own.
+    let bare = (0..10).map(|_| bare()).min().unwrap();
     // Neither the control plane that was started for it, nor a descriptor.
-    assert_eq!(lines[1].split_whitespace().count(), bare[1].split_whitespace().count(), "{finished:?}");
-    assert_eq!(lines[2], bare[2], "{finished:?}");
+    assert_eq!((lines[1].split_whitespace().count(), lines[2].to_owned()), bare, "{finished:?}");
 }
 
 /// Sets what a process leaves to the program that it becomes, SIGPIPE as told, and becomes it.
