@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("metrics", &["sys"]),
     ("fix", &["sys", "socket", "metrics"]),
     ("market", &["sys", "ring", "wire"]),
+    ("feed_handler", &["sys", "ring", "socket", "market"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
