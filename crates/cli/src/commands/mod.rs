@@ -16,6 +16,7 @@ mod ps;
 mod report;
 mod ring;
 mod run;
+mod terminal;
 mod top;
 mod tune;
 mod watch;

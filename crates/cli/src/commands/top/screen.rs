@@ -3,6 +3,7 @@
 use super::column::{Column, count, time};
 use super::rows::Row;
 use super::state::{History, State};
+use crate::commands::terminal::Colours;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -26,16 +27,6 @@ const HELP: [&str; 12] = [
     "POLLS/W     polls per wake-up",
     "sidestep ps shows reasons in full",
 ];
-
-/// The colours, which NO_COLOR turns off.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Colours(pub(super) bool);
-
-impl Colours {
-    fn of(self, colour: Color) -> Style {
-        if self.0 { Style::new().fg(colour) } else { Style::new() }
-    }
-}
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, colours: Colours) {
