@@ -7,6 +7,7 @@ mod compare;
 mod control;
 mod demo;
 mod doctor;
+mod figures;
 mod fix;
 mod fleet;
 mod lab;

@@ -1,8 +1,9 @@
 //! The screen: a line of state, the list, sparklines of the selected row, a line of keys.
 
-use super::column::{Column, count, time};
+use super::column::Column;
 use super::rows::Row;
 use super::state::{History, State};
+use crate::commands::figures::{count, time};
 use crate::commands::terminal::Colours;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
