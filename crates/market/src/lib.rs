@@ -6,6 +6,7 @@
 //! checked, and nothing grows without a limit that is named.
 #![forbid(unsafe_code)]
 
+pub mod book;
 pub mod itch;
 pub mod units;
 
