@@ -6,7 +6,10 @@
 //! checked, and nothing grows without a limit that is named.
 #![forbid(unsafe_code)]
 
+// pub mod capture;
+pub mod event;
 pub mod itch;
+pub mod publish;
 pub mod units;
 
 #[cfg(doctest)]

@@ -50,6 +50,9 @@ mod ring;
 mod role;
 #[cfg(not(loom))]
 mod segment;
+pub mod seqlock;
+#[cfg(not(loom))]
+mod shared_file;
 mod sleeper;
 pub mod spsc;
 mod sync;
@@ -74,7 +77,9 @@ pub use options::Options;
 pub use ring::{Cell, Kind};
 pub use role::{Peer, Side};
 #[cfg(not(loom))]
-pub use segment::{Backing, Segment};
+pub use segment::Segment;
+#[cfg(not(loom))]
+pub use shared_file::Backing;
 #[cfg(not(loom))]
 pub use sidestep_sys::memory::Access;
 pub use wait::{Deadline, WaitError};
