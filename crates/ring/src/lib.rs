@@ -48,6 +48,9 @@ mod ring;
 mod role;
 #[cfg(not(loom))]
 mod segment;
+pub mod seqlock;
+#[cfg(not(loom))]
+mod shared_file;
 mod sleeper;
 pub mod spsc;
 mod sync;
@@ -72,7 +75,9 @@ pub use options::Options;
 pub use ring::{Cell, Kind};
 pub use role::{Peer, Side};
 #[cfg(not(loom))]
-pub use segment::{Backing, Segment};
+pub use segment::Segment;
+#[cfg(not(loom))]
+pub use shared_file::Backing;
 #[cfg(not(loom))]
 pub use sidestep_sys::memory::Access;
 pub use wait::{Deadline, WaitError};
