@@ -9,6 +9,7 @@
 
 pub mod glimpse;
 pub mod itch;
+pub mod ouch;
 pub mod soup;
 pub mod units;
 
