@@ -2,7 +2,7 @@
 
 use crate::application::{Application, Update};
 use crate::directory::Directory;
-use crate::publication::Published;
+use crate::publication::{Publication, Published};
 use sidestep_market::arbiter::{self, Delivery, LineKind, Origin};
 use sidestep_market::book::{self, Books, Depth};
 use sidestep_market::feed::{Action, Feed, Handler, Policy, Refused, State};
@@ -103,9 +103,13 @@ impl Channel {
         })
     }
 
-    /// Publishes from now on.
-    pub fn publish(&mut self, published: Published) {
-        self.inner.published = Some(published);
+    /// Publishes from now on, beginning with empty books: before the first datagram.
+    ///
+    /// # Errors
+    /// The files cannot be made, or another process publishes there.
+    pub fn publish(&mut self, publication: &Publication) -> Result<(), Problem> {
+        self.inner.published = Some(Published::open(publication, self.inner.directory.instruments())?);
+        Ok(())
     }
 
     /// A datagram that came by `line` at `arrived`, read at `now`; both by one clock.

@@ -14,6 +14,11 @@ impl Directory {
         Self { symbols: vec![Symbol::default(); usize::from(instruments) + 1].into_boxed_slice() }
     }
 
+    /// The highest locate.
+    pub(crate) fn instruments(&self) -> u16 {
+        (self.symbols.len() - 1) as u16
+    }
+
     pub(crate) fn learn(&mut self, locate: Locate, symbol: Symbol) {
         if let Some(place) = self.symbols.get_mut(usize::from(locate.0)) {
             *place = symbol;

@@ -4,7 +4,7 @@ use crate::application::Application;
 use crate::channel::{Channel, ChannelOptions};
 use crate::line::Line;
 use crate::lines::{LineOptions, Lines};
-use crate::publication::{Publication, Published};
+use crate::publication::Publication;
 use crate::requests::Requests;
 use crate::snapshot::{SnapshotServer, Snapshots};
 use sidestep_market::arbiter::LineKind;
@@ -71,7 +71,7 @@ impl FeedHandler {
         let now = Nanos(monotonic_ns());
         let mut channel = Channel::new(&line_kinds(lines.len()), &channel, now)?;
         if let Some(publication) = &options.publish {
-            channel.publish(Published::open(publication, options.channel.books.instruments)?);
+            channel.publish(publication)?;
         }
         let snapshots = options.snapshot.as_ref().map(Snapshots::new).transpose()?;
         Ok(Self { lines, requests, snapshots, channel, look_at: now })
@@ -117,14 +117,19 @@ impl FeedHandler {
         let is_connecting = self.snapshots.as_ref().is_some_and(Snapshots::is_connecting);
         let limit = if is_connecting { CONNECTING_SLEEP } else { due };
         let snapshot = self.snapshots.as_ref().and_then(Snapshots::descriptor);
-        self.lines.sleep(longest.min(limit), snapshot, &self.requests)
+        self.lines.sleep_with(longest.min(limit), snapshot, &self.requests)
     }
 
     /// Polls until `stop` is set.
     ///
     /// # Errors
     /// As [`FeedHandler::poll`] and [`FeedHandler::sleep`].
-    pub fn run(&mut self, application: &mut impl Application, idle: IdleStrategy, stop: &AtomicBool) -> Result<(), Problem> {
+    pub fn run(
+        &mut self,
+        application: &mut impl Application,
+        idle: IdleStrategy,
+        stop: &AtomicBool,
+    ) -> Result<(), Problem> {
         let mut idle = Idle::new(idle);
         while !stop.load(Ordering::Relaxed) {
             if self.poll(application)? > 0 {

@@ -1,12 +1,13 @@
 //! The sockets of the lines: one engine for each interface, one socket for each line, polled in turn by one thread.
 
 use crate::line::{LINES_MAX, Line, name};
+use crate::requests::{Requests, SERVERS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use sidestep_socket::{Engine, EngineOptions, Handle, Path, Queues, Reason, Statistics, UdpOptions};
 use sidestep_sys::clock::monotonic_ns;
 use sidestep_sys::{Problem, interface};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -17,8 +18,8 @@ const BURST: usize = 32;
 const OPENING_MAX: Duration = Duration::from_millis(200);
 /// The longest sleep: an engine whose owner is silent for a second counts as stopped, and control's word is seen so late.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
-/// Descriptors of one sleep: an engine and a twin for each line, and what the caller adds.
-const WATCHED_MAX: usize = 2 * LINES_MAX + 4;
+/// Descriptors of one sleep: an engine and a twin for each line, a socket for each server, a snapshot.
+const WATCHED_MAX: usize = 2 * LINES_MAX + SERVERS_MAX + 1;
 
 /// Options of the sockets.
 #[derive(Clone, Debug)]
@@ -191,16 +192,27 @@ impl Lines {
         Ok(BURST)
     }
 
-    /// Sleeps until something has come, or `others` have, at most so long and at most 50 ms. Call it when a poll has found nothing.
+    /// Sleeps until something has come, at most so long and at most 50 ms. Call it when a poll has found nothing.
     ///
     /// # Errors
     /// The kernel refused to, or this process was forked.
-    pub fn sleep(&mut self, longest: Duration, others: &[BorrowedFd<'_>]) -> Result<(), Problem> {
+    pub fn sleep(&mut self, longest: Duration) -> Result<(), Problem> {
+        self.sleep_with(longest, None, &Requests::default())
+    }
+
+    /// The same, with other descriptors that end the sleep.
+    pub(crate) fn sleep_with(
+        &mut self,
+        longest: Duration,
+        other: Option<BorrowedFd<'_>>,
+        requests: &Requests,
+    ) -> Result<(), Problem> {
         let failed = |error: &dyn std::fmt::Display| Problem::failed("cannot wait for the feed", error);
         {
             let twins = self.sockets.iter().filter_map(|socket| self.engines[socket.engine].twin(socket.handle).ok());
             let links = self.engines.iter().filter_map(Engine::socket);
-            let watched = twins.chain(links).chain(others.iter().copied()).take(WATCHED_MAX);
+            let watched =
+                twins.chain(links).chain(other).chain(requests.descriptors(&self.engines[0])).take(WATCHED_MAX);
             let mut watched: Vec<PollFd<'_>> =
                 watched.map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN)).collect();
             let length = Timespec::try_from(longest.min(SLEEP_MAX)).map_err(|error| failed(&error))?;
@@ -280,13 +292,8 @@ fn engine(name: &str, options: &LineOptions) -> Result<Engine, Problem> {
     })
 }
 
-/// The unspecified address of a family.
-pub(crate) fn unspecified(like: IpAddr) -> IpAddr {
-    if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
-}
-
 #[cold]
-fn of_engine(error: sidestep_socket::Error) -> Problem {
+pub(crate) fn of_engine(error: sidestep_socket::Error) -> Problem {
     Problem::failed("cannot receive the feed", error).next("open the handler in the process that polls it")
 }
 
@@ -323,7 +330,7 @@ mod tests {
                 counts[arrival.line] += 1;
             });
             if received.unwrap() == 0 {
-                lines.sleep(Duration::from_secs(1), &[]).unwrap();
+                lines.sleep(Duration::from_secs(1)).unwrap();
             }
         }
         assert_eq!((lines.len(), lines.statistics(1).received_by_kernel), (2, 100));

@@ -33,7 +33,13 @@ impl Requests {
     }
 
     /// Sends a request; what cannot be sent is refused at once, so that the next server is asked.
-    pub(crate) fn send(&self, engine: &mut Engine, wanted: Wanted, channel: &mut Channel, application: &mut impl Application) {
+    pub(crate) fn send(
+        &self,
+        engine: &mut Engine,
+        wanted: Wanted,
+        channel: &mut Channel,
+        application: &mut impl Application,
+    ) {
         let count = u16::try_from(wanted.count).unwrap_or(u16::MAX - 1);
         let request = Request { session: wanted.session, first: wanted.first, count };
         let sent = self.sockets.get(usize::from(wanted.server)).map(|socket| engine.send(*socket, &request.write()));
@@ -64,7 +70,12 @@ impl Requests {
     }
 
     /// A server whose host says that nobody listens there is told as refusing.
-    pub(crate) fn look_for_errors(&self, engine: &mut Engine, channel: &mut Channel, application: &mut impl Application) {
+    pub(crate) fn look_for_errors(
+        &self,
+        engine: &mut Engine,
+        channel: &mut Channel,
+        application: &mut impl Application,
+    ) {
         for (server, socket) in self.sockets.iter().enumerate() {
             if let Ok(Some(_)) = engine.take_error(*socket) {
                 channel.request_refused(server as u8, Nanos(monotonic_ns()), application);

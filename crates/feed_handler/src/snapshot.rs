@@ -144,9 +144,9 @@ impl Snapshots {
             bytes.len()
         });
         client.poll(now, &mut take);
-        let is_over = match received {
-            Ok(count) => count == 0,
-            Err(error) => !is_retry(&error),
+        let is_over = match &received {
+            Ok(count) => *count == 0,
+            Err(error) => !is_retry(error),
         };
         let written = if client.output().is_empty() { Ok(0) } else { stream.write(io, client.output()) };
         match written {

@@ -17,6 +17,7 @@ pub mod framing;
 pub mod glimpse;
 pub mod itch;
 pub mod mold64;
+pub mod ouch;
 pub mod publish;
 pub mod soup;
 pub mod units;

@@ -8,8 +8,11 @@ use std::ops::Range;
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
-    /// Brings every message by itself, and heartbeats: A, B, the kernel twin of the socket of either.
+    /// Brings every message by itself, and heartbeats: A, B.
     Live,
+    /// Brings some of the messages of another line by a path of its own, in no order with it, or nothing at all: the kernel twin of a
+    /// socket past the kernel. It is never silent, and has no losses of its own.
+    Twin,
     /// Brings answers to requests: the socket or the group that they come to.
     Recovery,
 }

@@ -55,7 +55,7 @@ impl Silence {
     /// A line was heard: whether it had been silent.
     pub(super) fn ends(&mut self, line: LineId, now: Nanos, policy: &Policy) -> bool {
         let Some(heard) = self.lines.get_mut(usize::from(line.0)) else { return false };
-        if heard.kind != LineKind::Live || !(heard.is_silent || self.is_all_silent) {
+        if heard.kind == LineKind::Recovery || !(heard.is_silent || self.is_all_silent) {
             return false;
         }
         let was_silent = std::mem::take(&mut heard.is_silent);
@@ -71,10 +71,10 @@ impl Silence {
             return;
         }
         let (mut next, mut newest) = (Nanos(u64::MAX), Nanos(0));
-        let live = self.lines.iter_mut().enumerate().filter(|(_, heard)| heard.kind == LineKind::Live);
-        for (line, heard) in live {
+        let lines = self.lines.iter_mut().enumerate().filter(|(_, heard)| heard.kind != LineKind::Recovery);
+        for (line, heard) in lines {
             newest = newest.max(heard.at);
-            if heard.is_silent {
+            if heard.is_silent || heard.kind == LineKind::Twin {
                 continue;
             }
             let at = heard.at.after(policy.line_silence_ns);

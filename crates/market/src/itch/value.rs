@@ -95,7 +95,10 @@ mod tests {
         let text = |value: Value| value.to_string();
         assert_eq!(text(7_u32.into()), "7");
         assert_eq!(text(Price(630_200).into()), "63.0200");
-        assert_eq!((text(b'Q'.into()), text(b' '.into()), text(0_u8.into())), ("Q".into(), String::new(), "\\x00".into()));
+        assert_eq!(
+            (text(b'Q'.into()), text(b' '.into()), text(0_u8.into())),
+            ("Q".into(), String::new(), "\\x00".into())
+        );
         assert_eq!((text(Some(Side::Sell).into()), text(None.into())), ("S".into(), "?".into()));
         assert_eq!(text(Alpha(*b"LIME").into()), "LIME");
         assert_eq!(text(Alpha(*b"A\x1b[2J   ").into()), "A\\x1b[2J", "no terminal is told what to do");
