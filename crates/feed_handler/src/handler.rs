@@ -148,7 +148,12 @@ impl FeedHandler {
         &self.channel
     }
 
-    /// The lines: places, paths, counters of their sockets.
+    /// The lines: places and paths.
+    pub fn sockets(&self) -> &Lines {
+        &self.lines
+    }
+
+    /// The same, also for the counters of their sockets.
     pub fn lines(&mut self) -> &mut Lines {
         &mut self.lines
     }

@@ -1,6 +1,7 @@
 //! The flags of `sidestep market decode`, `replay` and `generate`: commands on files.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use sidestep_feed_handler::Line;
 use sidestep_market::units::Symbol;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -53,13 +54,49 @@ pub(crate) struct DecodeFilter {
     pub(crate) count: Option<u64>,
 }
 
-/// The kind of what is replayed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Depth {
-    /// Price levels
-    Levels,
-    /// Price levels, and the orders of each in their priority
-    Orders,
+const REPLAY_HELP: &str = "\
+A replay has the recorded times: it makes the same log on each run, at any speed. What no line has
+brought cannot be asked for again; it is told as lost. With --to nothing is decoded: the datagrams
+are sent to the first group given if they are of the first line of the file, and so on.";
+
+#[derive(Debug, Args)]
+#[command(after_help = REPLAY_HELP)]
+pub(crate) struct MarketReplay {
+    /// A capture (pcap, pcapng), as of `sidestep market record`; `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Write each message, and each change of the feed, as a line with the best bid and offer after it; `-` for standard output
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+    /// 1 for the recorded pace, 8 for eight times as fast, `max` for no pauses
+    #[arg(long, value_name = "FACTOR", default_value = "max", value_parser = speed)]
+    pub(crate) speed: Speed,
+    /// Send the datagrams of a line again, to INTERFACE:GROUP:PORT; one for each line of the file
+    #[arg(long, value_name = "LINE", value_parser = super::market_feed::line, conflicts_with_all = ["log", "parquet"])]
+    pub(crate) to: Vec<Line>,
+    /// Write the messages to a Parquet file, by the program sidestep-parquet
+    #[arg(long, value_name = "FILE", conflicts_with = "log")]
+    pub(crate) parquet: Option<PathBuf>,
+    /// Only datagrams to this UDP port
+    #[arg(long, value_name = "PORT")]
+    pub(crate) port: Option<u16>,
+}
+
+/// The pace of a replay.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Speed {
+    /// So many times the recorded one.
+    Times(f64),
+    /// Without pauses.
+    Max,
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    if text == "max" {
+        return Ok(Speed::Max);
+    }
+    let factor = text.parse::<f64>().ok().filter(|factor| (0.001..=1e6).contains(factor));
+    factor.map(Speed::Times).ok_or_else(|| format!("{text:?} is no factor from 0.001 to 1000000, and not `max`"))
 }
 
 /// The name of an instrument: up to eight letters.
@@ -96,6 +133,17 @@ mod tests {
         assert_eq!(of("239.192.0.1:7"), Ok(Destination { address, port: Some(7) }));
         assert_eq!(of("[ff15::1]:7").map(|one| one.port), Ok(Some(7)));
         assert!(of("239.192.0").is_err_and(|why| why.contains("239.192.0.1:26400")));
+    }
+
+    #[test]
+    fn a_speed_is_a_factor_or_none() {
+        assert_eq!(
+            (speed("max"), speed("8"), speed("0.5")),
+            (Ok(Speed::Max), Ok(Speed::Times(8.0)), Ok(Speed::Times(0.5)))
+        );
+        for wrong in ["", "0", "-1", "nan", "inf", "fast"] {
+            assert!(speed(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -110,6 +110,16 @@ impl Ladders {
         }
     }
 
+    /// Prefetches the entries of the best levels of a side, whose header is there.
+    #[inline(always)]
+    pub(super) fn prefetch_best(&self, locate: Locate, side: Side) {
+        let Some(sides) = self.sides.get(usize::from(locate.0)) else { return };
+        let ladder = &sides[side as usize];
+        if let Some(entry) = self.blocks.entries().get(ladder.at as usize + usize::from(ladder.len).saturating_sub(1)) {
+            prefetch::to_write(entry);
+        }
+    }
+
     /// The key and the number of the best level.
     #[inline(always)]
     pub(super) fn best(&self, locate: Locate, side: Side) -> Option<(Key, u32)> {

@@ -1,69 +1,76 @@
-//! The misses of a datagram's messages, overlapped.
+//! The cache misses of a datagram's messages, overlapped.
 //!
-//! A message needs three lines of memory that are rarely in a near cache: the order's, its level's, the headers of its instrument. Each
-//! is a wait of its own if messages are applied one by one. Read over the datagram once before, and the CPU waits for many of them at a
-//! time.
+//! A message needs three or four lines of memory that are rarely in a near cache: the order's, its level's, the headers of its instrument,
+//! the best entries of the ladder. Applied one by one, each message waits for its own. Gone through before, the CPU fetches those of
+//! many messages at a time.
 
 use super::books::Books;
+use super::level::Key;
 use crate::itch::Message;
-use crate::units::OrderReference;
+use crate::units::{Locate, OrderReference};
 
 impl Books {
     /// Prefetches what these messages, which are to be applied next, will need. It changes nothing.
     ///
-    /// They are gone through twice: the levels' places are known only when the orders are there. A datagram is a good number: 10 to 40
+    /// They are gone through twice: where a level is, is known only when the order is there. A datagram is a good number: 10 to 40
     /// messages. Several hundred would push each other out of the nearest cache.
     #[inline]
     pub fn prefetch<'a>(&self, messages: impl Iterator<Item = Message<'a>> + Clone) {
-        messages.clone().for_each(|message| self.prefetch_order(&message));
-        messages.for_each(|message| self.prefetch_level(&message));
+        messages.clone().for_each(|message| self.prefetch_orders(&message));
+        messages.for_each(|message| self.prefetch_levels(&message));
     }
 
-    /// The order's line, and the headers of the instrument.
+    /// The lines of the table, and the headers of the instrument.
     #[inline(always)]
-    fn prefetch_order(&self, message: &Message<'_>) {
-        match message {
-            Message::AddOrder(add) => {
-                self.table.prefetch(add.order_reference());
-                self.ladders.prefetch(add.locate());
-            }
-            Message::AddOrderMpid(add) => {
-                self.table.prefetch(add.order_reference());
-                self.ladders.prefetch(add.locate());
-            }
-            Message::OrderReplace(new) => {
-                self.table.prefetch(new.old_order_reference());
-                self.table.prefetch(new.order_reference());
-                self.ladders.prefetch(new.locate());
-            }
-            _ => {
-                if let Some(reference) = existing(message) {
-                    self.table.prefetch(reference);
-                    self.ladders.prefetch(message.locate());
-                }
-            }
+    fn prefetch_orders(&self, message: &Message<'_>) {
+        let new = match message {
+            Message::AddOrder(add) => Some(add.order_reference()),
+            Message::AddOrderMpid(add) => Some(add.order_reference()),
+            Message::OrderReplace(new) => Some(new.order_reference()),
+            _ => None,
+        };
+        let old = changed_order(message);
+        if old.is_some() || new.is_some() {
+            self.ladders.prefetch(message.locate());
         }
+        old.into_iter().chain(new).for_each(|reference| self.table.prefetch(reference));
     }
 
-    /// The level of an order that is there.
+    /// The level of an order that is there; where a new order will look for its level.
     #[inline(always)]
-    fn prefetch_level(&self, message: &Message<'_>) {
-        let slot = existing(message).and_then(|reference| self.table.find(reference));
-        if let Some(slot) = slot {
+    fn prefetch_levels(&self, message: &Message<'_>) {
+        if let Some(slot) = changed_order(message).and_then(|reference| self.table.find(reference)) {
             self.levels.prefetch(self.table.order(slot).level);
+            self.queues.prefetch(slot);
+        }
+        if let Some((locate, key)) = added_level(message).filter(|(locate, _)| self.ladders.has(*locate)) {
+            self.ladders.prefetch_best(locate, key.side());
+            if let Some((_, level)) = self.ladders.best(locate, key.side()).filter(|(best, _)| *best == key) {
+                self.levels.prefetch(level);
+            }
         }
     }
 }
 
 /// The order that a message changes.
 #[inline(always)]
-fn existing(message: &Message<'_>) -> Option<OrderReference> {
+fn changed_order(message: &Message<'_>) -> Option<OrderReference> {
     match message {
         Message::OrderExecuted(less) => Some(less.order_reference()),
         Message::OrderExecutedWithPrice(less) => Some(less.order_reference()),
         Message::OrderCancel(less) => Some(less.order_reference()),
         Message::OrderDelete(delete) => Some(delete.order_reference()),
         Message::OrderReplace(new) => Some(new.old_order_reference()),
+        _ => None,
+    }
+}
+
+/// The level to which a message adds an order.
+#[inline(always)]
+fn added_level(message: &Message<'_>) -> Option<(Locate, Key)> {
+    match message {
+        Message::AddOrder(add) => Some((add.locate(), Key::new(add.side()?, add.price())?)),
+        Message::AddOrderMpid(add) => Some((add.locate(), Key::new(add.side()?, add.price())?)),
         _ => None,
     }
 }

@@ -2,7 +2,7 @@
 
 use super::level::Level;
 use super::table::{self, Slot};
-use sidestep_sys::memory;
+use sidestep_sys::{memory, prefetch};
 use std::collections::TryReserveError;
 
 /// The neighbours of an order in time.
@@ -63,6 +63,14 @@ impl Queues {
             level.last = before;
         } else {
             self.links[behind.0 as usize].before = before;
+        }
+    }
+
+    /// Prefetches the links of an order.
+    #[inline(always)]
+    pub(super) fn prefetch(&self, slot: Slot) {
+        if let Some(links) = self.links.get(slot.0 as usize) {
+            prefetch::to_write(links);
         }
     }
 

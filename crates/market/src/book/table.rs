@@ -2,12 +2,13 @@
 //!
 //! Open addressing in lines of the cache. Four orders stand in a line, each in the line that its reference is hashed to (its home), or,
 //! if that is full, in one of the next lines. An order never moves, so its slot is a name for it; nothing marks where one was, so the
-//! table does not wear out. A line counts the orders that have it as their home and stand elsewhere: where that is 0, which is nearly
-//! everywhere, one line tells that a reference is unknown.
+//! table does not wear out. A line counts the orders that have it as their home and stand elsewhere, and tells how far away they may be:
+//! where there are none, which is nearly everywhere, one line tells that a reference is unknown.
 //!
 //! ```text
-//!  0             8             16            24            32      36      40      44      48             52  ...         64
-//!  | reference 0 | reference 1 | reference 2 | reference 3 | shares of 0 to 3: 0 = free | level 0 (3) displaced (1) | levels 1 to 3 |
+//!  0                   32                  48        51          52        55      56        59     60        63     64
+//!  | references 0 to 3 | shares 0 to 3     | level 0 | displaced | level 1 | reach | level 2 |      | level 3 |      |
+//!                        0 = a free place
 //! ```
 
 use crate::units::OrderReference;
@@ -83,7 +84,7 @@ pub(super) enum NoVacancy {
 struct Line {
     references: [u64; LINE_ORDERS],
     shares: [u32; LINE_ORDERS],
-    /// The level of each; above that, in the first word, the displaced orders.
+    /// The level of each; above that, in the first word, the number of displaced orders, in the second one how far away they are.
     levels: [u32; LINE_ORDERS],
 }
 
@@ -92,19 +93,50 @@ const _: () = assert!(size_of::<Line>() == 64 && LINE_ORDERS * REACH < 256);
 impl Line {
     const EMPTY: Self = Self { references: [0; LINE_ORDERS], shares: [0; LINE_ORDERS], levels: [0; LINE_ORDERS] };
 
+    /// The first place of which this is true. All are asked: which one it is, no branch predictor guesses.
+    #[inline(always)]
+    fn first(is: impl Fn(usize) -> bool) -> Option<usize> {
+        let places = (0..LINE_ORDERS).fold(0, |places, place| places | u32::from(is(place)) << place);
+        (places != 0).then_some(places.trailing_zeros() as usize)
+    }
+
     #[inline(always)]
     fn find(&self, reference: u64) -> Option<usize> {
-        (0..LINE_ORDERS).find(|&place| self.references[place] == reference && self.shares[place] != 0)
+        Self::first(|place| (self.references[place] == reference) & (self.shares[place] != 0))
     }
 
     #[inline(always)]
     fn free(&self) -> Option<usize> {
-        (0..LINE_ORDERS).find(|&place| self.shares[place] == 0)
+        Self::first(|place| self.shares[place] == 0)
     }
 
     #[inline(always)]
     fn displaced(&self) -> u32 {
         self.levels[0] >> LEVEL_BITS
+    }
+
+    /// The farthest line of its displaced orders, counted from this one; since there were none.
+    fn reach(&self) -> usize {
+        (self.levels[1] >> LEVEL_BITS) as usize
+    }
+
+    fn displace(&mut self, distance: usize) {
+        let reach = self.reach().max(distance) as u32;
+        self.levels[0] += LEVEL_NUMBERS;
+        self.levels[1] = self.levels[1] % LEVEL_NUMBERS | reach << LEVEL_BITS;
+    }
+
+    fn displaced_gone(&mut self) {
+        self.levels[0] -= LEVEL_NUMBERS;
+        if self.displaced() == 0 {
+            self.levels[1] %= LEVEL_NUMBERS;
+        }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, place: usize, order: Order) {
+        self.shares[place] = order.shares;
+        self.levels[place] = self.levels[place] & !(LEVEL_NUMBERS - 1) | order.level;
     }
 }
 
@@ -182,7 +214,8 @@ impl Table {
 
     #[cold]
     fn find_displaced(&self, home: usize, reference: u64) -> Option<Slot> {
-        let near = self.lines[home + 1..home + REACH].iter().enumerate();
+        let reach = self.lines[home].reach();
+        let near = self.lines[home + 1..][..reach].iter().enumerate();
         near.filter_map(|(at, line)| Some(Slot::of(home + 1 + at, line.find(reference)?))).next()
     }
 
@@ -211,12 +244,11 @@ impl Table {
     pub(super) fn occupy(&mut self, vacancy: Vacancy, reference: OrderReference, order: Order) -> Slot {
         let slot = vacancy.slot;
         if slot.line() != vacancy.home {
-            self.lines[vacancy.home].levels[0] += LEVEL_NUMBERS;
+            self.lines[vacancy.home].displace(slot.line() - vacancy.home);
         }
         let line = &mut self.lines[slot.line()];
         line.references[slot.place()] = reference.0;
-        line.shares[slot.place()] = order.shares;
-        line.levels[slot.place()] = line.levels[slot.place()] / LEVEL_NUMBERS * LEVEL_NUMBERS | order.level;
+        line.set(slot.place(), order);
         self.live += 1;
         slot
     }
@@ -237,9 +269,7 @@ impl Table {
     /// Leaves an order this many shares, 1 at least, at this level.
     #[inline(always)]
     pub(super) fn set(&mut self, slot: Slot, order: Order) {
-        let line = &mut self.lines[slot.line()];
-        line.shares[slot.place()] = order.shares;
-        line.levels[slot.place()] = line.levels[slot.place()] / LEVEL_NUMBERS * LEVEL_NUMBERS | order.level;
+        self.lines[slot.line()].set(slot.place(), order);
     }
 
     /// Takes an order away.
@@ -248,7 +278,7 @@ impl Table {
         self.lines[slot.line()].shares[slot.place()] = 0;
         let home = self.home(self.lines[slot.line()].references[slot.place()]);
         if home != slot.line() {
-            self.lines[home].levels[0] -= LEVEL_NUMBERS;
+            self.lines[home].displaced_gone();
         }
         self.live -= 1;
     }

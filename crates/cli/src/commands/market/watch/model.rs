@@ -66,8 +66,10 @@ pub(super) struct LineRow {
     pub(super) out_of_order: u64,
     /// Messages that did not come by this line.
     pub(super) lost: u64,
-    /// Packets that are none of the protocol or the session.
+    /// Packets that are none of the protocol, or of numbers that cannot be.
     pub(super) malformed: u64,
+    /// Packets that this program did not fetch in time.
+    pub(super) dropped: u64,
     /// The time by which messages of this line come behind the first line's: median and 99th percentile, ns.
     pub(super) skew_p50_ns: Option<u64>,
     pub(super) skew_p99_ns: Option<u64>,
@@ -175,7 +177,8 @@ pub(super) mod tests {
             last_packet_ns: Some(90_000),
             ..LineRow::default()
         };
-        let level = |price: &str, shares| LevelView { price: price.to_owned(), shares, orders: 2, queue: vec![shares - 1, 1] };
+        let level =
+            |price: &str, shares| LevelView { price: price.to_owned(), shares, orders: 2, queue: vec![shares - 1, 1] };
         Snapshot {
             at_ns: second * 1_000_000_000,
             session: "20261129AA".to_owned(),
@@ -185,7 +188,11 @@ pub(super) mod tests {
             last_message_ns: Some(80_000),
             gaps: Gaps { opened: 3, by_line: 2, by_request: 1, longest_ns: 12_000_000, ..Gaps::default() },
             lines: vec![line("A", 1_000), line("B", 900)],
-            instruments: vec![instrument(1, "AAPL", second * 50), instrument(2, "MSFT", second * 70), instrument(3, "CVLT", second * 10)],
+            instruments: vec![
+                instrument(1, "AAPL", second * 50),
+                instrument(2, "MSFT", second * 70),
+                instrument(3, "CVLT", second * 10),
+            ],
             book: Some(BookView {
                 locate: 2,
                 symbol: "MSFT".to_owned(),

@@ -3,7 +3,8 @@
 use super::model::{BookView, LevelView, Snapshot};
 use super::state::State;
 use super::text::{
-    BOOK_TITLE, INSTRUMENT_COLUMNS, LINE_COLUMNS, gaps, head, instrument_cells, level_line, line_cells, path_cell, refused,
+    BOOK_TITLE, INSTRUMENT_COLUMNS, LINE_COLUMNS, gaps, head, instrument_cells, level_line, line_cells, path_cell,
+    refused,
 };
 use crate::commands::figures::count;
 use crate::commands::terminal::Colours;
@@ -20,7 +21,7 @@ const BOOK_WIDTH: u16 = 58;
 /// The columns of instruments that a book beside them leaves at least.
 const INSTRUMENTS_WIDTH_MIN: u16 = 32;
 
-const HELP: [&str; 17] = [
+const HELP: [&str; 18] = [
     "q, Esc        quit",
     "j, k, Pg, End select an instrument",
     "s, S, arrows  sort by the next order",
@@ -34,6 +35,7 @@ const HELP: [&str; 17] = [
     "OOO     packets that came out of order",
     "LOST    messages that did not come by this line",
     "BAD     packets that are none of the feed",
+    "DROP    packets that this program did not fetch in time",
     "SKEW    median and 99th percentile of the time behind",
     "        the first line",
     "AGE     time since the last packet",
@@ -98,7 +100,7 @@ fn draw_lines(frame: &mut Frame<'_>, area: Rect, now: &Snapshot, colours: Colour
     let titles = titles.chain([Cell::new("PATH")]);
     let rows = now.lines.iter().map(|line| {
         let cells = line_cells(line).into_iter().enumerate().map(|(place, text)| {
-            let is_fault = ["LOST", "BAD"].contains(&LINE_COLUMNS[place].0) && text != "0";
+            let is_fault = ["LOST", "BAD", "DROP"].contains(&LINE_COLUMNS[place].0) && text != "0";
             cell(text, place == 0).style(if is_fault { colours.of(Color::Red) } else { Style::new() })
         });
         let colour = if line.path == "accelerated" { Color::Green } else { Color::Yellow };
@@ -142,7 +144,8 @@ fn fitting(width: u16) -> usize {
 }
 
 fn draw_book(frame: &mut Frame<'_>, area: Rect, book: &BookView, has_orders: bool, colours: Colours) {
-    let title = Line::from(format!("{} (locate {})", book.symbol, book.locate)).style(Style::new().add_modifier(Modifier::BOLD));
+    let title = Line::from(format!("{} (locate {})", book.symbol, book.locate))
+        .style(Style::new().add_modifier(Modifier::BOLD));
     let mut lines = vec![title, Line::from(BOOK_TITLE).style(heading())];
     let room = usize::from(area.height).saturating_sub(lines.len());
     for place in 0..book.bids.len().max(book.offers.len()).min(room) {
@@ -238,7 +241,10 @@ mod tests {
     #[test]
     fn a_narrow_screen_leaves_the_book_out() {
         let lines = drawn(&state(), 60, 16);
-        assert!(lines.iter().any(|line| line.starts_with("MSFT         70    300      99.9900     100.0100")), "{lines:#?}");
+        assert!(
+            lines.iter().any(|line| line.starts_with("MSFT         70    300      99.9900     100.0100")),
+            "{lines:#?}"
+        );
         assert!(!lines.iter().any(|line| line.contains(" | ")), "{lines:#?}");
     }
 

@@ -40,7 +40,7 @@ pub(super) fn refused(now: &Snapshot) -> String {
 }
 
 /// The columns of lines: title and width.
-pub(super) const LINE_COLUMNS: [(&str, u16); 11] = [
+pub(super) const LINE_COLUMNS: [(&str, u16); 12] = [
     ("LINE", 9),
     ("PKT/S", 6),
     ("MSG", 6),
@@ -49,13 +49,14 @@ pub(super) const LINE_COLUMNS: [(&str, u16); 11] = [
     ("OOO", 5),
     ("LOST", 5),
     ("BAD", 5),
+    ("DROP", 5),
     ("SKEW50", 7),
     ("SKEW99", 7),
     ("AGE", 7),
 ];
 
 /// The cells of a line; its path follows them.
-pub(super) fn line_cells(line: &LineRow) -> [String; 11] {
+pub(super) fn line_cells(line: &LineRow) -> [String; 12] {
     let maybe = |ns: Option<u64>| ns.map(time).unwrap_or_default();
     [
         line.name.clone(),
@@ -66,6 +67,7 @@ pub(super) fn line_cells(line: &LineRow) -> [String; 11] {
         count(line.out_of_order as f64),
         count(line.lost as f64),
         count(line.malformed as f64),
+        count(line.dropped as f64),
         maybe(line.skew_p50_ns),
         maybe(line.skew_p99_ns),
         maybe(line.last_packet_ns),
@@ -78,16 +80,8 @@ pub(super) fn path_cell(line: &LineRow) -> String {
 }
 
 /// The columns of instruments.
-pub(super) const INSTRUMENT_COLUMNS: [(&str, u16); 8] = [
-    ("SYMBOL", 8),
-    ("MSG/S", 6),
-    ("SIZE", 6),
-    ("BID", 12),
-    ("OFFER", 12),
-    ("SIZE", 6),
-    ("LAST", 12),
-    ("EXEC", 6),
-];
+pub(super) const INSTRUMENT_COLUMNS: [(&str, u16); 8] =
+    [("SYMBOL", 8), ("MSG/S", 6), ("SIZE", 6), ("BID", 12), ("OFFER", 12), ("SIZE", 6), ("LAST", 12), ("EXEC", 6)];
 
 /// The cells of an instrument.
 pub(super) fn instrument_cells(one: &Instrument) -> [String; 8] {
@@ -184,19 +178,26 @@ mod tests {
         let mut now = snapshot(2);
         now.set_rates(&snapshot(1));
         let text = screen(&now);
-        assert!(text.starts_with("LIVE  session 20261129AA  next 40001  20k msg/s  last message 80.0us ago\n"), "{text}");
+        assert!(
+            text.starts_with("LIVE  session 20261129AA  next 40001  20k msg/s  last message 80.0us ago\n"),
+            "{text}"
+        );
         assert!(text.contains("gaps 3: filled by another line 2, by re-request 1"), "{text}");
         assert!(text.contains("\nA           1000"), "{text}");
         assert!(text.contains(" eth1:239.192.0.1:26400 accelerated\n"), "{text}");
         assert!(text.contains("\nMSFT         70    300      99.9900     100.0100    200"), "{text}");
-        assert!(text.ends_with("    2       300      99.9900 | 100.0100     200       2\n    2      1200      99.9800 |\n"), "{text}");
+        assert!(
+            text.ends_with("    2       300      99.9900 | 100.0100     200       2\n    2      1200      99.9800 |\n"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_feed_that_is_not_live_says_why_and_what_was_refused() {
         let refusal = Refused { reason: "unknown order".into(), count: 4 };
         let reason = "messages 10 to 12 were lost".to_owned();
-        let now = Snapshot { state: "stale", reason, since_ns: 2_000_000_000, refused: vec![refusal], ..Snapshot::default() };
+        let now =
+            Snapshot { state: "stale", reason, since_ns: 2_000_000_000, refused: vec![refusal], ..Snapshot::default() };
         let text = screen(&now);
         assert!(text.starts_with("STALE for 2.0s: messages 10 to 12 were lost  session none yet"), "{text}");
         assert!(text.contains("gaps 0\nrefused by the books: unknown order 4\n"), "{text}");
