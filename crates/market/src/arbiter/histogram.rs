@@ -1,10 +1,12 @@
 //! A histogram of times with fixed buckets: four to each power of two, so that a bucket is at most a quarter of its value wide.
 
+use std::fmt;
+
 /// Buckets: 0 to 3 ns one each, then four to each power of two up to 2^64.
 const BUCKETS: usize = 4 + 4 * 62;
 
 /// Times in ns, counted by buckets.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Histogram {
     buckets: [u64; BUCKETS],
     count: u64,
@@ -14,6 +16,13 @@ pub struct Histogram {
 impl Default for Histogram {
     fn default() -> Self {
         Self { buckets: [0; BUCKETS], count: 0, max_ns: 0 }
+    }
+}
+
+impl fmt::Debug for Histogram {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let half = self.quantile_ns(0.5).unwrap_or_default();
+        write!(out, "Histogram {{ count: {}, p50: {half} ns, max: {} ns }}", self.count, self.max_ns)
     }
 }
 

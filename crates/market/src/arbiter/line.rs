@@ -78,10 +78,10 @@ impl Line {
         let next = self.next.unwrap_or(range.start);
         if range.start >= next {
             self.holes.open(next..range.start);
-            self.statistics.lost += range.start - next;
+            self.statistics.lost = self.statistics.lost.saturating_add(range.start - next);
         } else {
             let filled = self.holes.fill(range);
-            self.statistics.lost -= filled;
+            self.statistics.lost = self.statistics.lost.saturating_sub(filled);
             self.statistics.out_of_order += u64::from(filled > 0);
         }
         self.next = Some(next.max(range.end));

@@ -285,7 +285,7 @@ impl Arbiter {
     /// A datagram far ahead, without a second one that agrees.
     fn is_implausible(&mut self, range: &Range<u64>) -> bool {
         let reach = self.next.saturating_add(self.hold.span());
-        if range.end <= reach || self.is_collecting {
+        if range.start <= self.next || range.end <= reach || self.is_collecting {
             return false;
         }
         let agrees = |(first, next): (u64, u64)| next == self.next && first.abs_diff(range.start) <= self.hold.span();
@@ -339,7 +339,8 @@ impl Arbiter {
     pub fn heartbeat(&mut self, line: LineId, arrived: Nanos, next: Sequence) -> Placed {
         let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
         let range = next.0..next.0;
-        if next.0 <= self.next {
+        // An answer tells nothing of what is to come.
+        if next.0 <= self.next || own.kind == LineKind::Recovery {
             own.note(arrived, &range);
             return Placed::Duplicate;
         }

@@ -56,12 +56,13 @@ impl<F: Framing> Feed<F> {
         }
         let has_moved = next > self.gap.first;
         self.gap.first = next;
-        if let (true, true, Phase::Requesting { end, .. }) = (has_moved, is_answer, self.phase) {
-            let rest_at = now.after(self.policy.rest_wait_ns);
-            match self.policy.rest_wait_ns {
-                0 => self.ask(0, now, handler),
-                _ => self.phase = Phase::Requesting { end, tries: 0, until: rest_at },
+        if let (true, Phase::Requesting { end, until, .. }) = (has_moved, self.phase) {
+            let rest_wait_ns = self.policy.rest_wait_ns;
+            if next >= end || is_answer && rest_wait_ns == 0 {
+                return self.ask(0, now, handler);
             }
+            let until = if is_answer { now.after(rest_wait_ns) } else { until };
+            self.phase = Phase::Requesting { end, tries: 0, until };
         }
     }
 
@@ -164,7 +165,7 @@ impl<F: Framing> Feed<F> {
 
     pub(super) fn tell_skipped(&mut self, first: Sequence, count: u64, handler: &mut impl Handler<F::Session>) {
         debug_assert!(matches!(self.state, State::Stale { .. }), "what is skipped is told while the feed is stale");
-        self.counters.skipped += count;
+        self.counters.skipped = self.counters.skipped.saturating_add(count);
         handler.action(Action::Skipped { first, count });
     }
 }
