@@ -5,10 +5,16 @@
 //! they share nothing with the decoders of `sidestep-market`, which are tested against them.
 #![forbid(unsafe_code)]
 
+pub mod core;
+pub mod feed;
+pub mod glimpse;
 pub mod itch;
 pub mod load;
 pub mod matching;
 pub mod mold;
+pub mod ouch;
+pub mod service;
+pub mod soup;
 pub mod tape;
 pub mod units;
 

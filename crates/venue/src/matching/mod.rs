@@ -122,6 +122,8 @@ pub enum CancelReason {
     User,
     /// `I`: an immediate order found no more to take.
     Immediate,
+    /// The owner asked for fewer shares by a Modify of OUCH.
+    Modified,
     /// `S`: by the venue, as the connection of the owner was lost.
     Supervisory,
 }
