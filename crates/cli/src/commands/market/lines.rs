@@ -4,6 +4,7 @@ use crate::args::{FeedLines, Recovery};
 use sidestep_feed_handler::{ChannelOptions, LineOptions, Lines, Options, SnapshotServer};
 use sidestep_market::feed::Join;
 use sidestep_market::soup::{Password, UserName};
+use sidestep_market::units::Alpha;
 use sidestep_sys::idle::IdleStrategy;
 use sidestep_sys::problem::note;
 use sidestep_sys::{Problem, cpu, file};
@@ -42,7 +43,7 @@ fn snapshot(recovery: &Recovery) -> Result<Option<SnapshotServer>, Problem> {
     };
     let user = UserName::new(&recovery.user)
         .ok_or_else(|| wrong("a user's name has at most 6 letters", "give the name that the venue has assigned"))?;
-    let password = Password::new(password.trim_end_matches(['\n', '\r']))
+    let password = Alpha::new(password.trim_end_matches(['\n', '\r'])).map(Password)
         .ok_or_else(|| wrong("a password has at most 10 letters", "put the password alone into the file"))?;
     Ok(Some(SnapshotServer { user, password, ..SnapshotServer::at(endpoint.clone()) }))
 }
