@@ -57,6 +57,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "control_api",
             "socket",
             "fix",
+            "market",
+            "feed_handler",
             "control",
             "bench",
             "report",
@@ -388,7 +390,7 @@ fn every_crate_stands_in_the_architecture() {
 }
 
 /// The modules of the public face (`src/lib.rs`), in its order.
-const FACE: &[&str] = &["error", "engine", "udp", "tcp", "stream", "datagram", "ring", "idle", "fix"];
+const FACE: &[&str] = &["error", "engine", "udp", "tcp", "stream", "datagram", "ring", "idle", "fix", "market"];
 
 #[test]
 fn the_face_is_an_explicit_list() {

@@ -43,7 +43,8 @@ fn snapshot(recovery: &Recovery) -> Result<Option<SnapshotServer>, Problem> {
     };
     let user = UserName::new(&recovery.user)
         .ok_or_else(|| wrong("a user's name has at most 6 letters", "give the name that the venue has assigned"))?;
-    let password = Alpha::new(password.trim_end_matches(['\n', '\r'])).map(Password)
+    let password = Alpha::new(password.trim_end_matches(['\n', '\r']))
+        .map(Password)
         .ok_or_else(|| wrong("a password has at most 10 letters", "put the password alone into the file"))?;
     Ok(Some(SnapshotServer { user, password, ..SnapshotServer::at(endpoint.clone()) }))
 }

@@ -1,16 +1,20 @@
 //! `sidestep market`.
 
+mod decode;
+mod input;
 mod lines;
-
+mod record;
+mod replay;
 mod watch;
 
 use crate::args::Market;
 use sidestep_sys::Problem;
 
 pub(super) fn run(args: Market) -> Result<u8, Problem> {
-    #[allow(clippy::single_match_else)]
     match args {
         Market::Watch(args) => watch::run(&args),
-        _ => Ok(1),
+        Market::Decode(args) => decode::run(&args),
+        Market::Record(args) => record::run(&args),
+        Market::Replay(args) => replay::run(&args),
     }
 }

@@ -24,9 +24,8 @@ impl Filter {
 
     /// Returns whether a datagram to this address may have messages that are wanted.
     pub(super) fn wants_datagram(&self, to: SocketAddr) -> bool {
-        let group = self.wanted.group.is_none_or(|one| {
-            one.address == to.ip() && one.port.is_none_or(|port| port == to.port())
-        });
+        let group =
+            self.wanted.group.is_none_or(|one| one.address == to.ip() && one.port.is_none_or(|port| port == to.port()));
         group && self.wanted.port.is_none_or(|port| port == to.port())
     }
 
@@ -94,7 +93,12 @@ mod tests {
             let group = group.map(|text| text.parse::<Destination>().unwrap());
             Filter::new(&DecodeFilter { group, port, ..DecodeFilter::default() }).wants_datagram(to)
         };
-        assert!(of(None, None) && of(Some("239.192.0.1"), None) && of(Some("239.192.0.1:26400"), None) && of(None, Some(26400)));
+        assert!(
+            of(None, None)
+                && of(Some("239.192.0.1"), None)
+                && of(Some("239.192.0.1:26400"), None)
+                && of(None, Some(26400))
+        );
         assert!(!of(Some("239.192.0.2"), None) && !of(Some("239.192.0.1:1"), None) && !of(None, Some(1)));
     }
 }

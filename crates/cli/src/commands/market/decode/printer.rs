@@ -33,7 +33,12 @@ impl Printer {
     }
 
     /// Prints a message.
-    pub(super) fn message(&mut self, place: Place, message: &Message<'_>, symbol: Option<Symbol>) -> Result<(), Problem> {
+    pub(super) fn message(
+        &mut self,
+        place: Place,
+        message: &Message<'_>,
+        symbol: Option<Symbol>,
+    ) -> Result<(), Problem> {
         if self.json {
             let line = as_json(place, message, symbol);
             let _ = writeln!(self.buffer, "{line}");
@@ -88,7 +93,8 @@ fn as_text(out: &mut String, place: Place, message: &Message<'_>, symbol: Option
     if let Some(Sequence(number)) = place.sequence {
         let _ = write!(out, "#{number:<9} ");
     }
-    let _ = write!(out, "{} {} {:<25}", time_of_day(message.timestamp_ns()), message.kind().escape_ascii(), message.name());
+    let _ =
+        write!(out, "{} {} {:<25}", time_of_day(message.timestamp_ns()), message.kind().escape_ascii(), message.name());
     let locate = message.locate().0;
     let symbol = symbol.map_or_else(String::new, |symbol| symbol.as_str().escape_default().to_string());
     let _ = write!(out, " {:<14}", if locate == 0 { String::new() } else { format!("{symbol}({locate})") });
@@ -135,7 +141,8 @@ fn as_json(place: Place, message: &Message<'_>, symbol: Option<Symbol>) -> Json 
 mod tests {
     use super::*;
 
-    const ADD: &[u8] = b"A\x00\x07\x00\x02\x1f\x1a\xce\xd9\xf0\x40\0\0\0\0\0\0\x01\x00S\0\0\0\xe1CVLT    \x00\x09\x9d\xb8";
+    const ADD: &[u8] =
+        b"A\x00\x07\x00\x02\x1f\x1a\xce\xd9\xf0\x40\0\0\0\0\0\0\x01\x00S\0\0\0\xe1CVLT    \x00\x09\x9d\xb8";
 
     #[test]
     fn a_message_is_one_line_with_its_fields_by_name() {
