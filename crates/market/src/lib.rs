@@ -6,7 +6,7 @@
 //! checked, and nothing grows without a limit that is named.
 #![forbid(unsafe_code)]
 
-// pub mod capture;
+pub mod capture;
 pub mod event;
 pub mod itch;
 pub mod publish;
