@@ -3,7 +3,7 @@
 //! [`feed`] is one channel: the messages of all its lines, once and in order, and recovery of what is missing. [`arbiter`] merges the
 //! lines, [`mold64`] reads and writes MoldUDP64, [`framing`] is what another protocol implements. [`itch`] has views of
 //! TotalView-ITCH 5.0, [`book`] order books of them, [`soup`] the session protocol SoupBinTCP, [`ouch`] orders over it (OUCH 5.0),
-//! [`glimpse`] snapshots over it (GLIMPSE 5.0). [`event`] has normalised events, [`publish`] publishes them to other processes of the host. [`units`] has the types that protocols and books share.
+//! [`glimpse`] snapshots over it (GLIMPSE 5.0). [`capture`] reads and writes captures. [`event`] has normalised events, [`publish`] publishes them to other processes of the host. [`units`] has the types that protocols and books share.
 //!
 //! Nothing here does input or output, reads a clock or allocates per message. Bytes from the network are hostile: every length is
 //! checked, and nothing grows without a limit that is named.
@@ -11,6 +11,7 @@
 
 pub mod arbiter;
 pub mod book;
+pub mod capture;
 pub mod event;
 pub mod feed;
 pub mod framing;

@@ -256,11 +256,14 @@ fn threads_agree_with_the_publisher_in_the_end() {
                 })
             })
             .collect();
-        let (mut random, mut sequence) = (fastrand::Rng::with_seed(3), 0);
-        for _ in 0..60_000 {
-            act(&mut publisher, &mut random, &mut sequence);
-        }
+        let acts = || {
+            let (mut random, mut sequence) = (fastrand::Rng::with_seed(3), 0);
+            (0..60_000).for_each(|_| act(&mut publisher, &mut random, &mut sequence));
+        };
+        let end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(acts));
+        // The readers end in any case.
         is_over.store(true, Ordering::Release);
+        end.unwrap();
         for reader in readers {
             let (tops, number) = reader.join().unwrap();
             assert_eq!(number, publisher.published());
