@@ -177,7 +177,7 @@ fn worst(rounds: usize) {
             black_box(books.delete(locate, reference(LEVELS + 1 + step)).expect("it is there"));
         }
     });
-    report("sweep: the best level executed whole, 2422 times", rounds, LEVELS as usize, || {
+    report("sweep of 2422 levels from the best, and adds in that order", rounds, 2 * LEVELS as usize, || {
         for level in (1..=LEVELS).rev() {
             black_box(books.reduce(locate, reference(level), 100).expect("it is there"));
         }
@@ -185,7 +185,7 @@ fn worst(rounds: usize) {
             books.add(locate, reference(level), buy, 100, price(level)).expect("there is room");
         }
     });
-    report("mass cancel of 2422 levels, the worst price first", rounds, 2 * LEVELS as usize, || {
+    report("cancel of 2422 levels from the worst, and adds so", rounds, 2 * LEVELS as usize, || {
         for level in 1..=LEVELS {
             black_box(books.delete(locate, reference(level)).expect("it is there"));
         }

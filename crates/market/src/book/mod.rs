@@ -30,6 +30,7 @@ mod blocks;
 #[allow(clippy::module_inception)] // A book of these books.
 mod book;
 mod books;
+pub mod by_price;
 mod change;
 mod ladder;
 mod level;
