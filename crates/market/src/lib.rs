@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod itch;
+pub mod mdp;
 pub mod sbe;
 pub mod units;
 

@@ -169,7 +169,7 @@ pub fn put<const BYTES: usize, const BLOCK: usize>(block: &mut [u8; BLOCK], at: 
 
 /// The value; nothing if it is the null value.
 #[inline(always)]
-pub fn present<T: PartialEq>(value: T, null: T) -> Option<T> {
+pub fn present<T: Copy + PartialEq>(value: T, null: T) -> Option<T> {
     if value == null { None } else { Some(value) }
 }
 

@@ -1,0 +1,2 @@
+//! mdp
+pub mod schema;
