@@ -79,8 +79,10 @@ fn read_leg(leg: &everything::parts::LegsEntry<'_>) -> Result<Leg, Malformed> {
     let mut fills = Vec::new();
     for fill in &mut group {
         let fill = fill?;
-        let parties: Result<Vec<_>, Malformed> =
-            fill.parties()?.map(|party| party.and_then(|party| Ok((party.role().0, party.party()?.0.to_vec())))).collect();
+        let parties: Result<Vec<_>, Malformed> = fill
+            .parties()?
+            .map(|party| party.and_then(|party| Ok((party.role().0, party.party()?.0.to_vec()))))
+            .collect();
         fills.push((fill.count(), parties?));
     }
     Ok((leg.quantity(), fills, group.after()?.memo()?.0.to_vec()))
@@ -277,7 +279,10 @@ fn a_writer_of_an_older_version_has_no_later_fields() {
     let base = decode(172, 3).unwrap().as_bytes().len();
     let short = decode(base, 3).unwrap();
     assert_eq!((short.added(), short.added_price()), (None, None));
-    assert_eq!(decode(base - 1, 0).unwrap_err(), Malformed::Block { part: "Fields", needs: base, block_length: base - 1 });
+    assert_eq!(
+        decode(base - 1, 0).unwrap_err(),
+        Malformed::Block { part: "Fields", needs: base, block_length: base - 1 }
+    );
 }
 
 #[test]

@@ -39,7 +39,12 @@ impl Element {
         }
         if tag == "include" {
             let why = "files that a schema includes are not read: a schema could name any file";
-            return Err(Fault::new(line, "<include>", why, "put the included elements into the schema (xmllint --xinclude)"));
+            return Err(Fault::new(
+                line,
+                "<include>",
+                why,
+                "put the included elements into the schema (xmllint --xinclude)",
+            ));
         }
         Ok(Self { tag, line, attributes, ..Self::default() })
     }
@@ -81,7 +86,8 @@ pub(crate) fn read(xml: &[u8]) -> Result<Element, Fault> {
         let why = format!("it has {} bytes, at most {XML_BYTES_MAX} are read", xml.len());
         return Err(Fault::new(1, "", why, MEND));
     }
-    let text = std::str::from_utf8(xml).map_err(|error| Fault::new(1, "", format!("it is not UTF-8: {error}"), MEND))?;
+    let text =
+        std::str::from_utf8(xml).map_err(|error| Fault::new(1, "", format!("it is not UTF-8: {error}"), MEND))?;
     let text = text.trim_start_matches('\u{feff}');
     let mut reader = Reader::from_str(text);
     let mut lines = Lines { bytes: text.as_bytes(), at: 0, line: 1 };
@@ -149,7 +155,8 @@ mod tests {
 
     #[test]
     fn elements_have_their_lines_and_local_names() {
-        let root = read(b"<?xml version='1.0'?>\n<sbe:a xmlns:sbe='u'\n x='1'>\n <b y='&lt;2'>t</b>\n</sbe:a>").unwrap();
+        let root =
+            read(b"<?xml version='1.0'?>\n<sbe:a xmlns:sbe='u'\n x='1'>\n <b y='&lt;2'>t</b>\n</sbe:a>").unwrap();
         assert_eq!((root.tag.as_str(), root.line, root.get("x")), ("a", 2, Some("1")));
         let child = &root.children[0];
         assert_eq!((child.line, child.get("y"), child.text.as_str()), (4, Some("<2"), "t"));

@@ -116,12 +116,7 @@ impl<'a, E: Entry<'a>, Next: Stage<'a>> Group<'a, E, Next> {
     /// The entries in order.
     #[inline]
     pub fn iter(&self) -> Entries<'a, E> {
-        Entries {
-            bytes: self.bytes,
-            block_length: self.block_length,
-            version: self.tail.version,
-            of: PhantomData,
-        }
+        Entries { bytes: self.bytes, block_length: self.block_length, version: self.tail.version, of: PhantomData }
     }
 
     /// What follows the group.

@@ -213,7 +213,7 @@ impl<'a> Fields<'a> {
     /// The field `AddedCode`. Since version 3.
     #[inline(always)]
     pub fn added_code(&self) -> Option<&'a [u8; 6]> {
-        Some(self.received.chunk(3, 140)?)
+        self.received.chunk(3, 140)
     }
 
     /// The field `AddedLevel`. Since version 3. Nothing if it is the null value.

@@ -37,7 +37,8 @@ pub(super) fn file(context: &Context<'_>) -> File {
     out.line(0, format!("pub const VERSION: u16 = {};", schema.version));
     out.gap();
     message(&mut out, context);
-    let package = if schema.package.is_empty() { String::new() } else { format!(" {}", described(&schema.package, "")) };
+    let package =
+        if schema.package.is_empty() { String::new() } else { format!(" {}", described(&schema.package, "")) };
     let package = package.trim_end_matches('.');
     let about = format!(
         "Views and encoders of the SBE schema{package}, id {}, version {}. {}",
@@ -69,12 +70,18 @@ fn message(out: &mut Out, context: &Context<'_>) {
     out.gap();
     out.line(0, "impl<'a> Message<'a> {");
     out.doc(1, "Reads header and root block of a message that begins the bytes.");
-    out.errors(1, "Fails if the bytes are shorter, the block length does not cover the block, or the schema is another.");
+    out.errors(
+        1,
+        "Fails if the bytes are shorter, the block length does not cover the block, or the schema is another.",
+    );
     out.line(1, "#[inline]");
     out.function(1, "pub fn decode", &["bytes: &'a [u8]"], "Result<Self, sbe::Malformed>");
     let header = &names.header;
     out.line(2, format!("let needs = <{header} as sbe::MessageHeader>::BYTES;"));
-    out.line(2, format!("let truncated = sbe::Malformed::Truncated {{ part: {header:?}, needs, bytes: bytes.len() }};"));
+    out.line(
+        2,
+        format!("let truncated = sbe::Malformed::Truncated {{ part: {header:?}, needs, bytes: bytes.len() }};"),
+    );
     out.line(2, format!("let header = <{header} as sbe::MessageHeader>::read(bytes).ok_or(truncated)?;"));
     out.line(2, "if header.schema != SCHEMA {");
     out.line(3, "return Err(sbe::Malformed::Schema { schema: header.schema });");

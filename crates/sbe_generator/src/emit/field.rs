@@ -93,7 +93,8 @@ pub(super) fn getter(out: &mut Out, context: &Context<'_>, name: &str, field: &F
             let bytes = source.bytes("chunk");
             let value = match null {
                 Some(null) => format!("sbe::present({bytes}, &[{}; {length}])", literal(*primitive, *null)),
-                None => source.wrap(bytes),
+                // An option already, if only some versions have it.
+                None => bytes.trim_end_matches('?').to_owned(),
             };
             (source.returns(&format!("&'a [u8; {length}]"), null.is_some()), vec![value])
         }

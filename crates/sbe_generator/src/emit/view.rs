@@ -42,13 +42,17 @@ impl Views<'_> {
         self.out.line(1, format!("pub const BLOCK_LENGTH: usize = {};", of.length));
         self.out.gap();
         self.out.doc(1, "Reads the root block of a message, whose body follows its header.");
-        self.out.errors(1, "Fails if the block length does not cover the fields of every version, or the body is shorter.");
+        self.out
+            .errors(1, "Fails if the block length does not cover the fields of every version, or the body is shorter.");
         self.out.line(1, "#[inline]");
         let parameters = ["header: &sbe::Header", "body: &'a [u8]"];
         self.out.function(1, "pub fn decode", &parameters, "Result<Self, sbe::Malformed>");
         self.out.line(2, "let tail = sbe::Tail::new(body, header.version);");
         let (value, [received, tail]) = block::value(of, has_tail);
-        self.out.line(2, format!("let (block, {received}, {tail}) = tail.block({:?}, header.block_length)?;", message.name));
+        self.out.line(
+            2,
+            format!("let (block, {received}, {tail}) = tail.block({:?}, header.block_length)?;", message.name),
+        );
         self.out.line(2, format!("Ok({value})"));
         self.out.line(1, "}");
         self.out.gap();
@@ -108,13 +112,7 @@ impl Views<'_> {
         self.out.line(0, format!("impl<'a> {name}<'a> {{"));
     }
 
-    fn group<'g>(
-        &mut self,
-        group: &'g Group,
-        methods: &mut Names,
-        next: &str,
-        path: &str,
-    ) -> Option<GroupTypes<'g>> {
+    fn group<'g>(&mut self, group: &'g Group, methods: &mut Names, next: &str, path: &str) -> Option<GroupTypes<'g>> {
         let path = format!("{path}{}", camel(&group.name));
         let alias = self.names.add(path.clone());
         let entry = self.names.add(format!("{path}Entry"));
@@ -125,11 +123,14 @@ impl Views<'_> {
         }
         let (out, context) = (&mut self.out, self.context);
         out.doc(1, &about);
-        out.errors(1, if group.parts.is_empty() {
-            "Fails if the message ends inside the group, or entries are shorter than their fields."
-        } else {
-            "Fails if the message ends inside the group's dimension. Its entries are checked as they come."
-        });
+        out.errors(
+            1,
+            if group.parts.is_empty() {
+                "Fails if the message ends inside the group, or entries are shorter than their fields."
+            } else {
+                "Fails if the message ends inside the group's dimension. Its entries are checked as they come."
+            },
+        );
         out.line(1, "#[inline]");
         out.function(1, &format!("pub fn {method}"), &["&self"], &format!("Result<{alias}<'a>, sbe::Malformed>"));
         let kind = if group.parts.is_empty() { "Group" } else { "NestedGroup" };
@@ -172,7 +173,11 @@ impl Views<'_> {
         self.out.doc(0, &format!("An entry of `{}`.", group.name));
         block::structure(&mut self.out, entry, of, has_tail);
         self.out.gap();
-        if has_tail { self.nested(group, entry) } else { self.flat(group, entry) }
+        if has_tail {
+            self.nested(group, entry)
+        } else {
+            self.flat(group, entry)
+        }
         self.out.gap();
         self.out.line(0, format!("impl<'a> {entry}<'a> {{"));
         self.body(of, &group.parts, path);

@@ -63,7 +63,9 @@ pub(super) fn place(block: &mut Block, mut field: Field, of: &Element, known: &K
 pub(super) fn finish(block: &mut Block, of: &Element) -> Result<(), Fault> {
     let Some(length) = of.number::<usize>("blockLength")? else { return Ok(()) };
     if length < block.length {
-        return Err(of.fault(format!("blockLength {length} is less than the {} bytes of its fields", block.length), MEND));
+        return Err(
+            of.fault(format!("blockLength {length} is less than the {} bytes of its fields", block.length), MEND)
+        );
     }
     if length > BLOCK_BYTES_MAX {
         return Err(of.fault(format!("blockLength {length} is more than {BLOCK_BYTES_MAX}"), MEND));

@@ -6,6 +6,8 @@ pub mod book_update;
 pub mod book_update_encoder;
 pub mod channel_reset;
 pub mod channel_reset_encoder;
+pub mod daily_statistics;
+pub mod daily_statistics_encoder;
 pub mod definition;
 pub mod definition_encoder;
 pub mod heartbeat;
@@ -14,18 +16,26 @@ pub mod order_snapshot;
 pub mod order_snapshot_encoder;
 pub mod order_update;
 pub mod order_update_encoder;
+pub mod price_limits;
+pub mod price_limits_encoder;
 pub mod security_status;
 pub mod security_status_encoder;
+pub mod session_statistics;
+pub mod session_statistics_encoder;
 pub mod snapshot;
 pub mod snapshot_encoder;
 pub mod trade_summary;
 pub mod trade_summary_encoder;
 pub mod types;
+pub mod volume;
+pub mod volume_encoder;
 
 pub use book_update::BookUpdate;
 pub use book_update_encoder::BookUpdateEncoder;
 pub use channel_reset::ChannelReset;
 pub use channel_reset_encoder::ChannelResetEncoder;
+pub use daily_statistics::DailyStatistics;
+pub use daily_statistics_encoder::DailyStatisticsEncoder;
 pub use definition::Definition;
 pub use definition_encoder::DefinitionEncoder;
 pub use heartbeat::Heartbeat;
@@ -34,13 +44,19 @@ pub use order_snapshot::OrderSnapshot;
 pub use order_snapshot_encoder::OrderSnapshotEncoder;
 pub use order_update::OrderUpdate;
 pub use order_update_encoder::OrderUpdateEncoder;
+pub use price_limits::PriceLimits;
+pub use price_limits_encoder::PriceLimitsEncoder;
 pub use security_status::SecurityStatus;
 pub use security_status_encoder::SecurityStatusEncoder;
+pub use session_statistics::SessionStatistics;
+pub use session_statistics_encoder::SessionStatisticsEncoder;
 pub use snapshot::Snapshot;
 pub use snapshot_encoder::SnapshotEncoder;
 pub use trade_summary::TradeSummary;
 pub use trade_summary_encoder::TradeSummaryEncoder;
 pub use types::MessageHeader;
+pub use volume::Volume;
+pub use volume_encoder::VolumeEncoder;
 
 use crate::sbe;
 
@@ -58,12 +74,20 @@ pub enum Message<'a> {
     Heartbeat(Heartbeat<'a>),
     /// The state of an instrument or of a group of them.
     SecurityStatus(SecurityStatus<'a>),
+    /// The volume of a session.
+    Volume(Volume<'a>),
     /// Levels of books by price, and orders at them.
     BookUpdate(BookUpdate<'a>),
     /// Changes of orders alone.
     OrderUpdate(OrderUpdate<'a>),
     /// Trades, and the orders that took part.
     TradeSummary(TradeSummary<'a>),
+    /// Statistics of a day.
+    DailyStatistics(DailyStatistics<'a>),
+    /// Limits of prices.
+    PriceLimits(PriceLimits<'a>),
+    /// Statistics of a session.
+    SessionStatistics(SessionStatistics<'a>),
     /// The book by price of one instrument.
     Snapshot(Snapshot<'a>),
     /// A part of the book by order of one instrument.
@@ -100,9 +124,13 @@ impl<'a> Message<'a> {
             4 => Self::ChannelReset(ChannelReset::decode(header, body)?),
             12 => Self::Heartbeat(Heartbeat::decode(header, body)?),
             30 => Self::SecurityStatus(SecurityStatus::decode(header, body)?),
+            37 => Self::Volume(Volume::decode(header, body)?),
             46 => Self::BookUpdate(BookUpdate::decode(header, body)?),
             47 => Self::OrderUpdate(OrderUpdate::decode(header, body)?),
             48 => Self::TradeSummary(TradeSummary::decode(header, body)?),
+            49 => Self::DailyStatistics(DailyStatistics::decode(header, body)?),
+            50 => Self::PriceLimits(PriceLimits::decode(header, body)?),
+            51 => Self::SessionStatistics(SessionStatistics::decode(header, body)?),
             52 => Self::Snapshot(Snapshot::decode(header, body)?),
             53 => Self::OrderSnapshot(OrderSnapshot::decode(header, body)?),
             54 => Self::Definition(Definition::decode(header, body)?),
