@@ -447,6 +447,21 @@ pub mod market {
         pub use sidestep_market::book::{
             Ahead, Book, Books, Change, Depth, Limits, Order, PriceLevel, Refusal, Suspect, Touched,
         };
+
+        /// Books of levels by number, as CME sends them.
+        pub mod by_price {
+            #[doc(inline)]
+            pub use sidestep_market::book::by_price::{Action, Book, DEPTH_MAX, Level, Refusal};
+        }
+    }
+
+    /// Captures of datagrams: pcap, pcapng, BinaryFILE.
+    pub mod capture {
+        #[doc(inline)]
+        pub use sidestep_market::capture::{
+            BinaryFile, BinaryFileWriter, Capture, CaptureError, Datagram, End, INTERFACES_MAX, Interface, InterfaceId,
+            LinkType, NotUdp, PACKET_BYTES_MAX, Packet, Writer, datagram,
+        };
     }
 
     /// Normalised events, 56 bytes each.

@@ -58,6 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "socket",
             "fix",
             "market",
+            "sbe_generator",
             "feed_handler",
             "control",
             "bench",

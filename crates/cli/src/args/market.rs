@@ -1,6 +1,6 @@
 //! The flags of `sidestep market`.
 
-use super::{MarketDecode, MarketRecord, MarketReplay, MarketWatch};
+use super::{MarketDecode, MarketGenerate, MarketRecord, MarketReplay, MarketWatch};
 use clap::Subcommand;
 
 #[derive(Debug, Subcommand)]
@@ -13,4 +13,6 @@ pub(crate) enum Market {
     Record(Box<MarketRecord>),
     /// Replay a capture: through arbitration and books, or onto an interface
     Replay(MarketReplay),
+    /// Write Rust views and encoders of a venue's SBE schema
+    Generate(MarketGenerate),
 }

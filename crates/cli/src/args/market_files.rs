@@ -82,6 +82,19 @@ pub(crate) struct MarketReplay {
     pub(crate) port: Option<u16>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct MarketGenerate {
+    /// The schema: SBE 1.0, XML
+    #[arg(value_name = "SCHEMA.xml")]
+    pub(crate) schema: PathBuf,
+    /// The folder to write to: a module of your crate
+    #[arg(value_name = "FOLDER")]
+    pub(crate) folder: PathBuf,
+    /// Path of the runtime in the code
+    #[arg(long, value_name = "PATH", default_value = "sidestep::market::sbe")]
+    pub(crate) runtime: String,
+}
+
 /// The pace of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Speed {

@@ -1,6 +1,7 @@
 //! `sidestep market`.
 
 mod decode;
+mod generate;
 mod input;
 mod lines;
 mod record;
@@ -16,5 +17,6 @@ pub(super) fn run(args: Market) -> Result<u8, Problem> {
         Market::Decode(args) => decode::run(&args),
         Market::Record(args) => record::run(&args),
         Market::Replay(args) => replay::run(&args),
+        Market::Generate(args) => generate::run(&args),
     }
 }
