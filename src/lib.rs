@@ -539,6 +539,15 @@ pub mod market {
         };
     }
 
+    /// What views need that `sidestep market generate` has written.
+    pub mod sbe {
+        #[doc(inline)]
+        pub use sidestep_market::sbe::{
+            Dimension, End, Entries, Entry, Group, Header, Length, Malformed, MessageHeader, NESTING_MAX, NestedEntry,
+            NestedGroup, Received, Stage, Tail, Unwritable, Writer, chunk, chunk_mut, field, present, put, text,
+        };
+    }
+
     /// SoupBinTCP 3.00, the session protocol of OUCH and GLIMPSE.
     pub mod soup {
         #[doc(inline)]
