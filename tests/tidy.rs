@@ -64,6 +64,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "unmodified",
             "doctor",
             "watch",
+            "venue",
         ],
     ),
     ("testkit", &["sys", "lab"]),

@@ -4,6 +4,7 @@ mod bench;
 mod bench_fix;
 mod doctor;
 mod fleet;
+mod market;
 mod ring;
 mod run;
 pub(crate) mod tune;
@@ -18,6 +19,7 @@ pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use doctor::Doctor;
 pub(crate) use fleet::{Fleet, FleetCompare};
+pub(crate) use market::*;
 pub(crate) use ring::*;
 pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
@@ -77,6 +79,9 @@ pub(crate) enum Command {
     /// Run a FIX exchange or client, decode FIX messages, operate a FIX engine
     #[command(subcommand)]
     Fix(crate::args_fix::Fix),
+    /// Run an exchange to trade against: a market data feed on two lines, orders by OUCH and FIX
+    #[command(subcommand)]
+    Market(Market),
     /// Print shell completions
     Completions {
         /// The shell

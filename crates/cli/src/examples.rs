@@ -24,7 +24,8 @@ sidestep tune check --cpus 2-3                       the settings of this host t
 sidestep run -- redis-server                         an unmodified program, past the kernel
 sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
 sidestep fix exchange --listen 127.0.0.1:9876        a FIX exchange; then, beside it:
-sidestep fix send --to 127.0.0.1:9876 --count 10",
+sidestep fix send --to 127.0.0.1:9876 --count 10
+sidestep market exchange                             an exchange with a feed and orders",
     ),
     (
         "demo",
@@ -218,6 +219,12 @@ sidestep fix decode --dictionary FIX44.xml capture.txt",
     ),
     ("fix sessions", "sidestep fix sessions --admin fix.sock"),
     ("fix reset", "sidestep fix reset --admin fix.sock 'FIX.4.4:EXCHANGE->CLIENT'"),
+    (
+        "market exchange",
+        "sidestep market exchange                          on loopback: feed, snapshots, orders by OUCH
+sidestep market exchange --interface eth1 --rate 500k --profile open --fix 0.0.0.0:9876
+sidestep market exchange --symbols 10 --rate 100 --loss-a 1% --duration 60 --json -",
+    ),
     (
         "completions",
         "sidestep completions bash > /etc/bash_completion.d/sidestep

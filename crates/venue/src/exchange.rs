@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_day_that_is_behind_does_a_bounded_step_at_a_time() {
-        let mut day = Day::new(&settings(), 0);
+        let mut day = run(&settings(), 10_000_000);
+        assert!(day.is_trading());
         let late = Time { mono_ns: 60_000_000_000, day_ns: 0 };
         assert_eq!(day.poll(late), STEPS_MAX);
         assert_eq!(day.poll(late), STEPS_MAX);

@@ -11,6 +11,7 @@ mod fix;
 mod fleet;
 mod lab;
 mod manual;
+mod market;
 mod measured;
 mod ps;
 mod report;
@@ -41,6 +42,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
         Command::Fix(args) => fix::run(args),
+        Command::Market(args) => market::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),
     }

@@ -8,7 +8,7 @@ mod door;
 mod lines;
 mod stats;
 
-pub use stats::Stats;
+pub use stats::{LineStats, Stats};
 
 use crate::exchange::{Day, DaySettings};
 use crate::feed::{Line, Rerequest};

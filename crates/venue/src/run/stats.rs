@@ -7,6 +7,7 @@ use crate::glimpse::GlimpseCounters;
 use crate::matching::Totals;
 use crate::ouch::OuchCounters;
 use sidestep_sys::clock;
+use std::net::SocketAddr;
 
 /// Counts of an exchange.
 #[derive(Debug, Clone)]
@@ -23,8 +24,8 @@ pub struct Stats {
     pub live: usize,
     /// Orders, trades and shares.
     pub totals: Totals,
-    /// Of each line: group, counts, datagrams that the kernel did not take, and why the last one was not.
-    pub lines: Vec<(String, LineCounters, u64, Option<String>)>,
+    /// Of each line.
+    pub lines: Vec<LineStats>,
     /// Of the re-request server.
     pub rerequest: Option<RerequestCounters>,
     /// Of the snapshot server.
@@ -35,12 +36,28 @@ pub struct Stats {
     pub fix: Option<FixCounters>,
 }
 
+/// Counts of a line and its socket.
+#[derive(Debug, Clone)]
+pub struct LineStats {
+    /// Where it sends.
+    pub group: SocketAddr,
+    /// What it sent.
+    pub counters: LineCounters,
+    /// Datagrams that the kernel did not take.
+    pub failed: u64,
+    /// Why the last of them was not taken.
+    pub last_error: Option<String>,
+}
+
 impl Exchange {
     /// What it has done so far.
     pub fn stats(&self) -> Stats {
         let matching = &self.day.core.matching;
-        let line = |sender: &super::Sender| {
-            (sender.group().to_string(), sender.line.counters(), sender.failed(), sender.last_error())
+        let line = |sender: &super::Sender| LineStats {
+            group: sender.group(),
+            counters: sender.line.counters(),
+            failed: sender.failed(),
+            last_error: sender.last_error(),
         };
         Stats {
             elapsed_ns: clock::monotonic_ns().saturating_sub(self.started_ns),
