@@ -9,7 +9,8 @@ use sidestep::market::book::Book;
 use sidestep::market::feed::State;
 use sidestep::market::feed_handler::{FeedHandler, Options, SnapshotServer};
 use sidestep::market::ouch::{
-    Answer, CancelOrder, Change, EnterOrder, Limits, OpenOrders, OrderSide, ReplaceOrder, Stage, TimeInForce, UserRefNum,
+    Answer, CancelOrder, Change, EnterOrder, Limits, OpenOrders, OrderSide, ReplaceOrder, Stage, TimeInForce,
+    UserRefNum,
 };
 use sidestep::market::soup::{self, Event, Password, Settings, UserName};
 use sidestep::market::{Locate, Nanos, Price, Side, Symbol};
@@ -44,7 +45,8 @@ struct Orders {
 impl Orders {
     fn connect(endpoint: &Endpoint) -> Result<Self> {
         let mut io = Io::default();
-        let stream = stream::connect(&mut io, endpoint, &stream::Options { waiting: Waiting::Spin, ..Default::default() })?;
+        let stream =
+            stream::connect(&mut io, endpoint, &stream::Options { waiting: Waiting::Spin, ..Default::default() })?;
         let mut soup = soup::Client::new(Settings::new(UserName::default(), Password::default()))?;
         soup.connected(Nanos(0));
         let account = OpenOrders::new(Limits::default())?;
@@ -90,7 +92,14 @@ impl Orders {
     // ANCHOR_END: session
 
     /// Enters an order; returns its number.
-    fn enter(&mut self, side: OrderSide, shares: u32, symbol: Symbol, price: Price, time: TimeInForce) -> Result<UserRefNum> {
+    fn enter(
+        &mut self,
+        side: OrderSide,
+        shares: u32,
+        symbol: Symbol,
+        price: Price,
+        time: TimeInForce,
+    ) -> Result<UserRefNum> {
         let number = self.account.next_number().ok_or("no number is left")?;
         let order = EnterOrder { time_in_force: time, ..EnterOrder::limit(number, side, shares, symbol, price) };
         let mut bytes = [0; EnterOrder::BYTES];
@@ -128,7 +137,8 @@ impl Orders {
 
     /// Forgets requests that the exchange has ignored: a cancel that came too late has no answer.
     fn forget_overdue(&mut self) {
-        while let Some(number) = self.account.overdue(self.now()).map(|order| order.user_ref_num).next() {
+        let overdue: Vec<UserRefNum> = self.account.overdue(self.now()).map(|order| order.user_ref_num).collect();
+        for number in overdue {
             self.account.give_up(number);
         }
     }
@@ -178,7 +188,11 @@ impl Maker {
         let middle = (bid.0 + offer.0) / 2;
         let prices = [(middle - HALF_SPREAD) / TICK * TICK, (middle + HALF_SPREAD) / TICK * TICK];
         for (place, (side, _)) in SIDES.into_iter().enumerate() {
-            let has_room = if side == OrderSide::Buy { self.orders.position < POSITION_MAX } else { self.orders.position > -POSITION_MAX };
+            let has_room = if side == OrderSide::Buy {
+                self.orders.position < POSITION_MAX
+            } else {
+                self.orders.position > -POSITION_MAX
+            };
             let price = Price(prices[place]);
             match self.quotes[place] {
                 Some(number) if has_room => self.quotes[place] = Some(self.orders.replace(number, price)?),
@@ -208,7 +222,11 @@ impl Maker {
                 continue;
             }
             let position = self.orders.position;
-            let (side, price) = if position > 0 { (OrderSide::Sell, self.best(Side::Buy)) } else { (OrderSide::Buy, self.best(Side::Sell)) };
+            let (side, price) = if position > 0 {
+                (OrderSide::Sell, self.best(Side::Buy))
+            } else {
+                (OrderSide::Buy, self.best(Side::Sell))
+            };
             if let (Some(price), 1..) = (price, position.unsigned_abs()) {
                 let shares = position.unsigned_abs() as u32;
                 self.orders.enter(side, shares, self.symbol, price, TimeInForce::ImmediateOrCancel)?;

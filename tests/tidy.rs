@@ -68,6 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "unmodified",
             "doctor",
             "watch",
+            "venue",
         ],
     ),
     ("testkit", &["sys", "lab"]),

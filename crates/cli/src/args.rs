@@ -21,7 +21,7 @@ pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use doctor::Doctor;
 pub(crate) use fleet::{Fleet, FleetCompare};
-pub(crate) use market::Market;
+pub(crate) use market::*;
 pub(crate) use market_feed::*;
 pub(crate) use market_files::*;
 pub(crate) use ring::*;
@@ -80,12 +80,12 @@ pub(crate) enum Command {
     /// Read a ring in shared memory, without disturbing it; or packets, from rings that the kernel fills
     #[command(subcommand)]
     Ring(Ring),
-    /// Watch, decode, record and replay market data
-    #[command(subcommand)]
-    Market(Market),
     /// Run a FIX exchange or client, decode FIX messages, operate a FIX engine
     #[command(subcommand)]
     Fix(crate::args_fix::Fix),
+    /// Watch, decode, record and replay market data; run an exchange to trade against
+    #[command(subcommand)]
+    Market(Market),
     /// Print shell completions
     Completions {
         /// The shell

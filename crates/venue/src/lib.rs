@@ -6,13 +6,16 @@
 #![forbid(unsafe_code)]
 
 pub mod core;
+pub mod exchange;
 pub mod feed;
+pub mod fix;
 pub mod glimpse;
 pub mod itch;
 pub mod load;
 pub mod matching;
 pub mod mold;
 pub mod ouch;
+pub mod run;
 pub mod service;
 pub mod soup;
 pub mod tape;

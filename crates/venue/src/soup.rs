@@ -23,6 +23,7 @@ const LOGIN_BYTES: usize = 46;
 
 /// One packet of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation for each message")]
 pub enum Packet {
     /// `L`.
     Login(Login),
@@ -148,9 +149,12 @@ impl Connection {
         Self { phase: Phase::Connected { since_ns: now_ns }, input, output, sent: 0, heard_ns: now_ns, said_ns: now_ns }
     }
 
-    /// Takes bytes that have come; at most as many as [`Self::room`].
+    /// Takes bytes that have come; at most as many as [`Self::room`]. A connection that ends takes no notice of them.
     pub fn push(&mut self, now_ns: u64, bytes: &[u8]) {
         self.heard_ns = now_ns;
+        if self.ending().is_some() {
+            return;
+        }
         self.input.extend_from_slice(&bytes[..bytes.len().min(self.room())]);
     }
 

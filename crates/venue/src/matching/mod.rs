@@ -200,12 +200,29 @@ impl Matching {
 
     /// Starts the day: events, the directory, and trading of every instrument.
     pub fn open(&mut self, time_ns: u64, sink: &mut impl Sink) {
+        self.begin(time_ns, sink);
+        for locate in (1..=u16::MAX).take(self.instruments()) {
+            self.list(time_ns, locate, sink);
+        }
+        self.start(time_ns, sink);
+    }
+
+    /// The first part of [`Self::open`]: the day begins.
+    pub fn begin(&mut self, time_ns: u64, sink: &mut impl Sink) {
         sink.publish(&itch::system_event(time_ns, SystemEvent::StartOfMessages));
         sink.publish(&itch::system_event(time_ns, SystemEvent::StartOfSystemHours));
-        for (header, book) in (1..).map(|locate| Header { time_ns, locate }).zip(&self.books) {
-            sink.publish(&itch::directory(header, book.symbol));
-            sink.publish(&itch::trading_action(header, book.symbol, book.is_halted));
-        }
+    }
+
+    /// The second part of [`Self::open`], for one instrument: it is in the directory, and it trades.
+    pub fn list(&mut self, time_ns: u64, locate: u16, sink: &mut impl Sink) {
+        let Some(Book { symbol, is_halted, .. }) = self.book(locate) else { return };
+        let header = Header { time_ns, locate };
+        sink.publish(&itch::directory(header, *symbol));
+        sink.publish(&itch::trading_action(header, *symbol, *is_halted));
+    }
+
+    /// The last part of [`Self::open`]: the market is open.
+    pub fn start(&mut self, time_ns: u64, sink: &mut impl Sink) {
         sink.publish(&itch::system_event(time_ns, SystemEvent::StartOfMarketHours));
     }
 

@@ -9,7 +9,8 @@ use std::fs;
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let Args { schema, folder, runtime } = args;
     let xml = file::read(schema, XML_BYTES_MAX as u64).map_err(|error| {
-        Problem::usage(format!("cannot read {}", schema.display()), error).next("name the schema that your venue publishes")
+        Problem::usage(format!("cannot read {}", schema.display()), error)
+            .next("name the schema that your venue publishes")
     })?;
     let files = generate(&schema.display().to_string(), &xml, runtime)?;
     for file in &files {

@@ -1,6 +1,7 @@
 //! `sidestep market`.
 
 mod decode;
+mod exchange;
 mod generate;
 mod input;
 mod lines;
@@ -13,6 +14,7 @@ use sidestep_sys::Problem;
 
 pub(super) fn run(args: Market) -> Result<u8, Problem> {
     match args {
+        Market::Exchange(args) => exchange::run(&args),
         Market::Watch(args) => watch::run(&args),
         Market::Decode(args) => decode::run(&args),
         Market::Record(args) => record::run(&args),
