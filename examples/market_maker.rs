@@ -24,8 +24,8 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const SHARES: u32 = 100;
 /// The most shares that it holds, bought or sold short.
 const POSITION_MAX: i64 = 500;
-/// From the middle to either quote, two cents, and the step of prices.
-const HALF_SPREAD: i64 = 200;
+/// From the middle to either quote, and the step of prices: a cent.
+const HALF_SPREAD: i64 = 100;
 const TICK: i64 = 100;
 /// The longest time for ending flat.
 const FLAT_WITHIN: Duration = Duration::from_secs(5);
@@ -47,7 +47,8 @@ impl Orders {
         let mut io = Io::default();
         let stream =
             stream::connect(&mut io, endpoint, &stream::Options { waiting: Waiting::Spin, ..Default::default() })?;
-        let mut soup = soup::Client::new(Settings::new(UserName::default(), Password::default()))?;
+        let user = UserName::new("MAKER").unwrap_or_default();
+        let mut soup = soup::Client::new(Settings::new(user, Password::default()))?;
         soup.connected(Nanos(0));
         let account = OpenOrders::new(Limits::default())?;
         Ok(Self { stream, io, soup, account, position: 0, fills: 0, begin: Instant::now() })
