@@ -109,6 +109,30 @@ pub enum Placed {
     NoSuchLine,
 }
 
+/// A datagram whose turn it is.
+pub(crate) struct Turn {
+    /// The number of its first new message.
+    next: u64,
+    origin: Origin,
+}
+
+impl Turn {
+    /// Delivers its new messages.
+    #[inline(always)]
+    pub(crate) fn deliver<'a>(
+        &self,
+        arrived: Nanos,
+        messages: impl Iterator<Item = &'a [u8]>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        let mut sequence = self.next;
+        for bytes in messages {
+            deliver(Delivery { sequence: Sequence(sequence), origin: self.origin, arrived, bytes });
+            sequence += 1;
+        }
+    }
+}
+
 /// Merges lines into one sequence of messages.
 #[derive(Debug)]
 pub struct Arbiter {
@@ -174,37 +198,60 @@ impl Arbiter {
         line: LineId,
         arrived: Nanos,
         first: Sequence,
-        messages: impl ExactSizeIterator<Item = &'a [u8]>,
+        mut messages: impl ExactSizeIterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> Placed {
         let Some(range) = range(first, messages.len()) else { return Placed::Implausible };
         if range.end <= self.next {
             return self.duplicate(line, arrived, &range);
         }
-        self.fresh(line, arrived, &range, messages, deliver)
+        let Some(old) = self.turn(&range) else {
+            return self.out_of_turn(line, arrived, &range, messages, deliver);
+        };
+        let Some(turn) = self.take_turn(line, arrived, &range) else { return Placed::NoSuchLine };
+        (0..old).for_each(|_| drop(messages.next()));
+        turn.deliver(arrived, messages, deliver);
+        Placed::Delivered
     }
 
-    /// Counts a datagram whose messages have all come before; its bytes need not be looked at. It is one if `first` + `count` is at
-    /// most [`next`](Self::next).
+    /// Counts a datagram whose messages have all come before; its bytes need not be looked at. It is one if its range ends at
+    /// [`next`](Self::next) or before.
     #[inline]
     pub(crate) fn duplicate(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) -> Placed {
-        let Some(line) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
-        line.note(arrived, range);
-        let mut late = 0;
-        if range.start < self.given_up.end() {
-            late = self.given_up.fill(range);
-        }
-        line.statistics.late += late;
-        line.statistics.duplicates += range.end - range.start - late;
-        if let Some(before) = self.arrivals.get(range) {
-            line.statistics.lag.record(arrived.since(before));
-        }
+        let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
+        own.note(arrived, range);
+        self.again(line, arrived, range);
         Placed::Duplicate
     }
 
-    /// A datagram with messages that have not been delivered.
+    /// For a datagram that brings the next message while nothing is held: the number of its messages that are old.
     #[inline]
-    pub(crate) fn fresh<'a>(
+    pub(crate) fn turn(&self, range: &Range<u64>) -> Option<u64> {
+        let old = self.next.checked_sub(range.start)?;
+        (self.hold.is_empty() && !self.is_collecting).then_some(old)
+    }
+
+    /// Counts such a datagram, whose new messages are to be delivered at once. Nothing if the line does not exist.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) -> Option<Turn> {
+        let own = self.lines.get_mut(usize::from(line.0))?;
+        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
+        let next = self.next;
+        own.note(arrived, range);
+        own.statistics.first += range.end - next;
+        self.arrivals.put(&(next..range.end), arrived);
+        if range.start < next {
+            self.again(line, arrived, &(range.start..next));
+        }
+        self.next = range.end;
+        self.highest = self.highest.max(range.end);
+        Some(Turn { next, origin })
+    }
+
+    /// A datagram that comes too early, or while others are held.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn out_of_turn<'a>(
         &mut self,
         line: LineId,
         arrived: Nanos,
@@ -212,43 +259,18 @@ impl Arbiter {
         messages: impl Iterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> Placed {
+        let is_implausible = self.is_implausible(range);
         let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
-        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
-        if range.start != self.next || !self.hold.is_empty() || self.is_collecting {
-            return self.out_of_turn(origin, arrived, range, messages, deliver);
-        }
-        own.note(arrived, range);
-        own.statistics.first += range.end - range.start;
-        self.arrivals.put(range, arrived);
-        let mut sequence = range.start;
-        for bytes in messages {
-            deliver(Delivery { sequence: Sequence(sequence), origin, arrived, bytes });
-            sequence += 1;
-        }
-        self.next = sequence;
-        self.highest = self.highest.max(sequence);
-        Placed::Delivered
-    }
-
-    /// A datagram that is partly old, or comes while others are held or missing.
-    fn out_of_turn<'a>(
-        &mut self,
-        origin: Origin,
-        arrived: Nanos,
-        range: &Range<u64>,
-        messages: impl Iterator<Item = &'a [u8]>,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) -> Placed {
-        if self.is_implausible(range) {
-            self.lines[usize::from(origin.line.0)].statistics.implausible += 1;
+        if is_implausible {
+            own.statistics.implausible += 1;
             return Placed::Implausible;
         }
-        self.lines[usize::from(origin.line.0)].note(arrived, range);
+        own.note(arrived, range);
+        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
         self.place(origin, arrived, range, messages, deliver)
     }
 
-    /// As [`fresh`](Self::fresh), for a datagram that is counted already.
-    pub(crate) fn place<'a>(
+    fn place<'a>(
         &mut self,
         origin: Origin,
         arrived: Nanos,
@@ -262,7 +284,7 @@ impl Arbiter {
         for (sequence, bytes) in (range.start..range.end).zip(messages) {
             let message = Delivery { sequence: Sequence(sequence), origin, arrived, bytes };
             if sequence < self.next || self.hold.has(sequence) {
-                self.again(&message);
+                self.again(origin.line, arrived, &(sequence..sequence + 1));
             } else if is_held {
                 refused += u64::from(!self.keep(&message));
             } else {
@@ -300,15 +322,15 @@ impl Arbiter {
         self.arrivals.put(&(message.sequence.0..message.sequence.0 + 1), message.arrived);
     }
 
-    /// A copy of a message that is held, or was delivered.
-    fn again(&mut self, message: &Delivery<'_>) {
-        let range = message.sequence.0..message.sequence.0 + 1;
-        let line = &mut self.lines[usize::from(message.origin.line.0)];
-        let late = if range.start < self.given_up.end() { self.given_up.fill(&range) } else { 0 };
-        line.statistics.late += late;
-        line.statistics.duplicates += 1 - late;
-        if let Some(before) = self.arrivals.get(&range) {
-            line.statistics.lag.record(message.arrived.since(before));
+    /// Copies of messages that are held, were delivered or given up.
+    #[inline]
+    fn again(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) {
+        let own = &mut self.lines[usize::from(line.0)].statistics;
+        let late = if range.start < self.given_up.end() { self.given_up.fill(range) } else { 0 };
+        own.late += late;
+        own.duplicates += range.end - range.start - late;
+        if let Some(before) = self.arrivals.get(range) {
+            own.lag.record(arrived.since(before));
         }
     }
 

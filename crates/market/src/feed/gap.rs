@@ -56,13 +56,13 @@ impl<F: Framing> Feed<F> {
         }
         let has_moved = next > self.gap.first;
         self.gap.first = next;
-        if let (true, Phase::Requesting { end, until, .. }) = (has_moved, self.phase) {
+        if let (true, Phase::Requesting { end, is_partial, until, .. }) = (has_moved, self.phase) {
             let rest_wait_ns = self.policy.rest_wait_ns;
             if next >= end || is_answer && rest_wait_ns == 0 {
                 return self.ask(0, now, handler);
             }
             let until = if is_answer { now.after(rest_wait_ns) } else { until };
-            self.phase = Phase::Requesting { end, tries: 0, until };
+            self.phase = Phase::Requesting { end, tries: 0, is_partial: is_partial || is_answer, until };
         }
     }
 
@@ -104,7 +104,7 @@ impl<F: Framing> Feed<F> {
         }
         self.counters.requests += 1;
         let until = now.after(self.policy.request_timeout_ns);
-        self.phase = Phase::Requesting { end: first.0 + count, tries, until };
+        self.phase = Phase::Requesting { end: first.0 + count, tries, is_partial: false, until };
         handler.action(Action::Request { server: self.server, session, first, count: count as u32 });
     }
 

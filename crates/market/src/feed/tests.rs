@@ -149,7 +149,7 @@ fn the_rest_is_waited_for_where_an_answer_comes_in_several_datagrams() {
     bench.wait(5 * MS - 1);
     assert_eq!(bench.told(), [Told::Message(2), Told::Message(3)]);
     bench.wait(1);
-    assert_eq!(bench.told(), [request(1, 4, 2)]);
+    assert_eq!(bench.told(), [request(0, 4, 2)]);
 }
 
 #[test]
