@@ -103,7 +103,7 @@ pub enum Placed {
     /// A message ahead of it is missing, and the hold-back buffer has no room for all of it.
     Overflow,
     /// It is further ahead than the hold-back buffer reaches. One such datagram may be damaged, and changes nothing; if a second one
-    /// agrees while no message is delivered, that is [`Placed::Overflow`].
+    /// agrees, and no live line has brought a message in between, that is [`Placed::Overflow`].
     Implausible,
     /// The arbiter has no such line.
     NoSuchLine,
@@ -143,7 +143,7 @@ pub struct Arbiter {
     hold: HoldBack,
     /// Nothing is delivered; all is held, the newest at the expense of the oldest.
     is_collecting: bool,
-    /// One datagram far ahead: its sequence, and `next` then.
+    /// One datagram far ahead: its sequence, and the messages that live lines had brought first until then.
     far_ahead: Option<(u64, u64)>,
     lines: Box<[Line]>,
     arrivals: FirstArrivals,
@@ -310,10 +310,12 @@ impl Arbiter {
         if range.start <= self.next || range.end <= reach || self.is_collecting {
             return false;
         }
-        let agrees = |(first, next): (u64, u64)| next == self.next && first.abs_diff(range.start) <= self.hold.span();
+        let live = self.lines.iter().filter(|line| line.kind == LineKind::Live);
+        let brought = live.fold(0, |sum: u64, line| sum.wrapping_add(line.statistics.first));
+        let agrees = |(first, then): (u64, u64)| then == brought && first.abs_diff(range.start) <= self.hold.span();
         let is_known = self.highest > reach && range.start.saturating_sub(self.highest) <= self.hold.span();
         let is_confirmed = is_known || self.far_ahead.is_some_and(agrees);
-        self.far_ahead = Some((range.start, self.next));
+        self.far_ahead = Some((range.start, brought));
         !is_confirmed
     }
 

@@ -43,7 +43,7 @@ pub use snapshot::Refused;
 use crate::arbiter::{self, Arbiter, Delivery, Limits, LineKind, LineStatistics, Placed};
 use crate::framing::{Body, Framing, Head};
 use crate::units::{LineId, Nanos, Sequence};
-use gap::Gap;
+use gap::{Gap, Progress};
 use session::Former;
 use sidestep_sys::Problem;
 use silence::Silence;
@@ -60,8 +60,8 @@ enum Phase {
     Synced,
     /// Another line may bring what is missing.
     Waiting { until: Nanos },
-    /// A server was asked for the messages before `end`; `is_partial`: a part of them has come since.
-    Requesting { end: u64, tries: u32, is_partial: bool, until: Nanos },
+    /// A server was asked for the messages before `end`.
+    Requesting { end: u64, tries: u32, progress: Progress, until: Nanos },
     /// A snapshot will be opened.
     Pausing { until: Nanos },
     /// A snapshot is open.
@@ -248,8 +248,11 @@ impl<F: Framing> Feed<F> {
     fn expire(&mut self, now: Nanos, handler: &mut impl Handler<F::Session>) {
         match self.phase {
             Phase::Waiting { .. } => self.ask(0, now, handler),
-            Phase::Requesting { is_partial: true, .. } => self.ask(0, now, handler),
-            Phase::Requesting { tries, .. } => self.ask_another(tries, now, handler),
+            Phase::Requesting { tries, progress, .. } => match progress {
+                Progress::Answered => self.ask(0, now, handler),
+                Progress::Moved => self.ask_another(0, now, handler),
+                Progress::None => self.ask_another(tries + 1, now, handler),
+            },
             Phase::Pausing { .. } => self.open_snapshot(now, handler),
             Phase::Snapshot { .. } => self.fail_snapshot(now, handler),
             Phase::Joining | Phase::Synced | Phase::Ended => {}
