@@ -10,7 +10,7 @@ use feed_simulator::{Tally, hostile, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Some seconds.
-const SCHEDULES: u64 = 20_000;
+const SCHEDULES: u64 = 10_000;
 /// After so many faults the rest would say the same.
 const FAULTS_MAX: usize = 20;
 

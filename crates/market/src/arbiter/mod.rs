@@ -125,10 +125,8 @@ impl Turn {
         messages: impl Iterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) {
-        let mut sequence = self.next;
-        for bytes in messages {
+        for (bytes, sequence) in messages.zip(self.next..) {
             deliver(Delivery { sequence: Sequence(sequence), origin: self.origin, arrived, bytes });
-            sequence += 1;
         }
     }
 }
@@ -209,7 +207,9 @@ impl Arbiter {
             return self.out_of_turn(line, arrived, &range, messages, deliver);
         };
         let Some(turn) = self.take_turn(line, arrived, &range) else { return Placed::NoSuchLine };
-        (0..old).for_each(|_| drop(messages.next()));
+        for _ in 0..old {
+            messages.next();
+        }
         turn.deliver(arrived, messages, deliver);
         Placed::Delivered
     }
