@@ -8,8 +8,10 @@ use std::ops::Range;
 /// The kind of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineKind {
-    /// Brings every message by itself, and heartbeats: A, B, the kernel twin of the socket of either.
+    /// Brings every message by itself, and heartbeats: A, B.
     Live,
+    /// Brings what a live line does not at the moment: the kernel twin of its socket. Neither silence nor losses of it mean anything.
+    Twin,
     /// Brings answers to requests: the socket or the group that they come to.
     Recovery,
 }

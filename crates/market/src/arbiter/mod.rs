@@ -259,8 +259,12 @@ impl Arbiter {
         messages: impl Iterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> Placed {
+        let index = usize::from(line.0);
+        if index >= self.lines.len() {
+            return Placed::NoSuchLine;
+        }
         let is_implausible = self.is_implausible(range);
-        let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
+        let own = &mut self.lines[index];
         if is_implausible {
             own.statistics.implausible += 1;
             return Placed::Implausible;
@@ -306,11 +310,12 @@ impl Arbiter {
 
     /// A datagram far ahead, without a second one that agrees.
     fn is_implausible(&mut self, range: &Range<u64>) -> bool {
-        let reach = self.next.saturating_add(self.hold.span());
-        if range.start <= self.next || range.end <= reach || self.is_collecting {
+        let from = if self.is_collecting { self.highest } else { self.next };
+        let reach = from.saturating_add(self.hold.span());
+        if range.start <= from || range.end <= reach {
             return false;
         }
-        let live = self.lines.iter().filter(|line| line.kind == LineKind::Live);
+        let live = self.lines.iter().filter(|line| line.kind != LineKind::Recovery);
         let brought = live.fold(0, |sum: u64, line| sum.wrapping_add(line.statistics.first));
         let agrees = |(first, then): (u64, u64)| then == brought && first.abs_diff(range.start) <= self.hold.span();
         let is_known = self.highest > reach && range.start.saturating_sub(self.highest) <= self.hold.span();

@@ -157,9 +157,9 @@ impl<F: Framing> Feed<F> {
             Body::Heartbeat => self.arbiter.heartbeat(line, arrived, head.first),
             Body::EndOfSession => self.end_of_session(line, arrived, head.first),
         };
-        self.silence.heard(line, now);
+        let was_silent = self.silence.heard(line, now);
         let is_usual = matches!(placed, Placed::Delivered | Placed::Duplicate);
-        if !(is_usual && self.state == State::Live && self.ended.is_none() && !self.silence.is_any_silent()) {
+        if !is_usual || was_silent || self.state != State::Live || self.ended.is_some() {
             self.follow(line, placed, now, handler);
         }
     }

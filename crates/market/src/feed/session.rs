@@ -49,7 +49,7 @@ impl<F: Framing> Feed<F> {
             self.counters.no_such_line += 1;
             return false;
         };
-        if kind == LineKind::Live && self.may_adopt(head.session) {
+        if kind != LineKind::Recovery && self.may_adopt(head.session) {
             self.begin(head, now, handler);
             return true;
         }

@@ -404,6 +404,26 @@ fn silence_of_a_line_and_of_all_is_told_and_taken_back() {
 }
 
 #[test]
+fn a_twin_may_be_silent_and_may_be_the_only_one_that_is_heard() {
+    let limits = Limits { held_messages: 16, held_bytes: HELD_BYTES_MIN };
+    let feed = Feed::new(&[Live, LineKind::Twin], limits, Policy::default(), Nanos(0)).unwrap();
+    let mut bench = Bench { feed, log: Log::default(), now: 0 };
+    bench.data(A, 1..2);
+    bench.now = 3000 * MS;
+    bench.data(A, 2..3);
+    bench.told();
+    bench.wait(3000 * MS);
+    bench.data(B, 3..4);
+    bench.wait(500 * MS);
+    assert_eq!(bench.told(), [Told::Message(3), Told::Do(Action::LineSilent { line: A })]);
+    bench.wait(3000 * MS);
+    assert_eq!(bench.told(), [bench.since(9500, Why::Silence)]);
+    bench.data(B, 4..5);
+    assert_eq!(bench.told(), [Told::Message(4), LIVE]);
+    assert_eq!(bench.feed.line(B).unwrap().lost, 0);
+}
+
+#[test]
 fn garbage_and_unknown_lines_are_counted_and_change_nothing() {
     let mut bench = Bench::live(Policy::default());
     bench.feed.datagram(A, Nanos(0), Nanos(0), b"garbage", &mut bench.log);
