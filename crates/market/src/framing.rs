@@ -35,12 +35,17 @@ pub trait Framing {
     type Session: Copy + Eq + Debug;
     /// Bytes that are no datagram of the protocol.
     type Malformed: Debug;
-    /// The messages of one datagram, as many as the header says.
+    /// Messages of one datagram, as many as the header says.
     type Messages<'a>: ExactSizeIterator<Item = &'a [u8]> + Clone;
 
     /// Reads the header alone, which is enough to drop a duplicate.
     fn head(datagram: &[u8]) -> Result<Head<Self::Session>, Self::Malformed>;
 
-    /// The messages, after the lengths of all of them were checked. Asked for only if the header's body is [`Body::Data`].
-    fn messages(datagram: &[u8]) -> Result<Self::Messages<'_>, Self::Malformed>;
+    /// The messages of a datagram with this header, without the first `skipped`, after the lengths of all of them were checked. Asked for only if the header's body is
+    /// [`Body::Data`], of more messages than are skipped.
+    fn messages<'a>(
+        datagram: &'a [u8],
+        head: &Head<Self::Session>,
+        skipped: u32,
+    ) -> Result<Self::Messages<'a>, Self::Malformed>;
 }

@@ -144,9 +144,12 @@ impl HoldBack {
 
     /// Lets all messages go that are not in `keep`.
     pub(super) fn keep_only(&mut self, keep: std::ops::Range<u64>) {
+        if self.is_empty() {
+            return;
+        }
         for index in 0..self.slots.len() {
             let sequence = self.slots[index].sequence;
-            if !keep.contains(&sequence) {
+            if sequence != NONE && !keep.contains(&sequence) {
                 self.forget(sequence);
             }
         }

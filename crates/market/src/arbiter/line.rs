@@ -10,8 +10,7 @@ use std::ops::Range;
 pub enum LineKind {
     /// Brings every message by itself, and heartbeats: A, B.
     Live,
-    /// Brings some of the messages of another line by a path of its own, in no order with it, or nothing at all: the kernel twin of a
-    /// socket past the kernel. It is never silent, and has no losses of its own.
+    /// Brings what a live line does not at the moment: the kernel twin of its socket. Neither silence nor losses of it mean anything.
     Twin,
     /// Brings answers to requests: the socket or the group that they come to.
     Recovery,

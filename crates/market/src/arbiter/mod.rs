@@ -103,10 +103,32 @@ pub enum Placed {
     /// A message ahead of it is missing, and the hold-back buffer has no room for all of it.
     Overflow,
     /// It is further ahead than the hold-back buffer reaches. One such datagram may be damaged, and changes nothing; if a second one
-    /// agrees while no message is delivered, that is [`Placed::Overflow`].
+    /// agrees, and no live line has brought a message in between, that is [`Placed::Overflow`].
     Implausible,
     /// The arbiter has no such line.
     NoSuchLine,
+}
+
+/// A datagram whose turn it is.
+pub(crate) struct Turn {
+    /// The number of its first new message.
+    next: u64,
+    origin: Origin,
+}
+
+impl Turn {
+    /// Delivers its new messages.
+    #[inline(always)]
+    pub(crate) fn deliver<'a>(
+        &self,
+        arrived: Nanos,
+        messages: impl Iterator<Item = &'a [u8]>,
+        deliver: &mut impl FnMut(Delivery<'_>),
+    ) {
+        for (bytes, sequence) in messages.zip(self.next..) {
+            deliver(Delivery { sequence: Sequence(sequence), origin: self.origin, arrived, bytes });
+        }
+    }
 }
 
 /// Merges lines into one sequence of messages.
@@ -119,7 +141,7 @@ pub struct Arbiter {
     hold: HoldBack,
     /// Nothing is delivered; all is held, the newest at the expense of the oldest.
     is_collecting: bool,
-    /// One datagram far ahead: its sequence, and `next` then.
+    /// One datagram far ahead: its sequence, and the messages that live lines had brought first until then.
     far_ahead: Option<(u64, u64)>,
     lines: Box<[Line]>,
     arrivals: FirstArrivals,
@@ -174,37 +196,62 @@ impl Arbiter {
         line: LineId,
         arrived: Nanos,
         first: Sequence,
-        messages: impl ExactSizeIterator<Item = &'a [u8]>,
+        mut messages: impl ExactSizeIterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> Placed {
         let Some(range) = range(first, messages.len()) else { return Placed::Implausible };
         if range.end <= self.next {
             return self.duplicate(line, arrived, &range);
         }
-        self.fresh(line, arrived, &range, messages, deliver)
+        let Some(old) = self.turn(&range) else {
+            return self.out_of_turn(line, arrived, &range, messages, deliver);
+        };
+        let Some(turn) = self.take_turn(line, arrived, &range) else { return Placed::NoSuchLine };
+        for _ in 0..old {
+            messages.next();
+        }
+        turn.deliver(arrived, messages, deliver);
+        Placed::Delivered
     }
 
-    /// Counts a datagram whose messages have all come before; its bytes need not be looked at. It is one if `first` + `count` is at
-    /// most [`next`](Self::next).
+    /// Counts a datagram whose messages have all come before; its bytes need not be looked at. It is one if its range ends at
+    /// [`next`](Self::next) or before.
     #[inline]
     pub(crate) fn duplicate(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) -> Placed {
-        let Some(line) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
-        line.note(arrived, range);
-        let mut late = 0;
-        if range.start < self.given_up.end() {
-            late = self.given_up.fill(range);
-        }
-        line.statistics.late += late;
-        line.statistics.duplicates += range.end - range.start - late;
-        if let Some(before) = self.arrivals.get(range) {
-            line.statistics.lag.record(arrived.since(before));
-        }
+        let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
+        own.note(arrived, range);
+        self.again(line, arrived, range);
         Placed::Duplicate
     }
 
-    /// A datagram with messages that have not been delivered.
+    /// For a datagram that brings the next message while nothing is held: the number of its messages that are old.
     #[inline]
-    pub(crate) fn fresh<'a>(
+    pub(crate) fn turn(&self, range: &Range<u64>) -> Option<u64> {
+        let old = self.next.checked_sub(range.start)?;
+        (self.hold.is_empty() && !self.is_collecting).then_some(old)
+    }
+
+    /// Counts such a datagram, whose new messages are to be delivered at once. Nothing if the line does not exist.
+    #[inline]
+    pub(crate) fn take_turn(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) -> Option<Turn> {
+        let own = self.lines.get_mut(usize::from(line.0))?;
+        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
+        let next = self.next;
+        own.note(arrived, range);
+        own.statistics.first += range.end - next;
+        self.arrivals.put(&(next..range.end), arrived);
+        if range.start < next {
+            self.again(line, arrived, &(range.start..next));
+        }
+        self.next = range.end;
+        self.highest = self.highest.max(range.end);
+        Some(Turn { next, origin })
+    }
+
+    /// A datagram that comes too early, or while others are held.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn out_of_turn<'a>(
         &mut self,
         line: LineId,
         arrived: Nanos,
@@ -212,43 +259,22 @@ impl Arbiter {
         messages: impl Iterator<Item = &'a [u8]>,
         deliver: &mut impl FnMut(Delivery<'_>),
     ) -> Placed {
-        let Some(own) = self.lines.get_mut(usize::from(line.0)) else { return Placed::NoSuchLine };
-        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
-        if range.start != self.next || !self.hold.is_empty() || self.is_collecting {
-            return self.out_of_turn(origin, arrived, range, messages, deliver);
+        let index = usize::from(line.0);
+        if index >= self.lines.len() {
+            return Placed::NoSuchLine;
         }
-        own.note(arrived, range);
-        own.statistics.first += range.end - range.start;
-        self.arrivals.put(range, arrived);
-        let mut sequence = range.start;
-        for bytes in messages {
-            deliver(Delivery { sequence: Sequence(sequence), origin, arrived, bytes });
-            sequence += 1;
-        }
-        self.next = sequence;
-        self.highest = self.highest.max(sequence);
-        Placed::Delivered
-    }
-
-    /// A datagram that is partly old, or comes while others are held or missing.
-    fn out_of_turn<'a>(
-        &mut self,
-        origin: Origin,
-        arrived: Nanos,
-        range: &Range<u64>,
-        messages: impl Iterator<Item = &'a [u8]>,
-        deliver: &mut impl FnMut(Delivery<'_>),
-    ) -> Placed {
-        if self.is_implausible(range) {
-            self.lines[usize::from(origin.line.0)].statistics.implausible += 1;
+        let is_implausible = self.is_implausible(range);
+        let own = &mut self.lines[index];
+        if is_implausible {
+            own.statistics.implausible += 1;
             return Placed::Implausible;
         }
-        self.lines[usize::from(origin.line.0)].note(arrived, range);
+        own.note(arrived, range);
+        let origin = Origin { line, recovered: own.kind == LineKind::Recovery };
         self.place(origin, arrived, range, messages, deliver)
     }
 
-    /// As [`fresh`](Self::fresh), for a datagram that is counted already.
-    pub(crate) fn place<'a>(
+    fn place<'a>(
         &mut self,
         origin: Origin,
         arrived: Nanos,
@@ -262,7 +288,7 @@ impl Arbiter {
         for (sequence, bytes) in (range.start..range.end).zip(messages) {
             let message = Delivery { sequence: Sequence(sequence), origin, arrived, bytes };
             if sequence < self.next || self.hold.has(sequence) {
-                self.again(&message);
+                self.again(origin.line, arrived, &(sequence..sequence + 1));
             } else if is_held {
                 refused += u64::from(!self.keep(&message));
             } else {
@@ -284,14 +310,17 @@ impl Arbiter {
 
     /// A datagram far ahead, without a second one that agrees.
     fn is_implausible(&mut self, range: &Range<u64>) -> bool {
-        let reach = self.next.saturating_add(self.hold.span());
-        if range.start <= self.next || range.end <= reach || self.is_collecting {
+        let from = if self.is_collecting { self.highest } else { self.next };
+        let reach = from.saturating_add(self.hold.span());
+        if range.start <= from || range.end <= reach {
             return false;
         }
-        let agrees = |(first, next): (u64, u64)| next == self.next && first.abs_diff(range.start) <= self.hold.span();
+        let live = self.lines.iter().filter(|line| line.kind != LineKind::Recovery);
+        let brought = live.fold(0, |sum: u64, line| sum.wrapping_add(line.statistics.first));
+        let agrees = |(first, then): (u64, u64)| then == brought && first.abs_diff(range.start) <= self.hold.span();
         let is_known = self.highest > reach && range.start.saturating_sub(self.highest) <= self.hold.span();
         let is_confirmed = is_known || self.far_ahead.is_some_and(agrees);
-        self.far_ahead = Some((range.start, self.next));
+        self.far_ahead = Some((range.start, brought));
         !is_confirmed
     }
 
@@ -300,15 +329,15 @@ impl Arbiter {
         self.arrivals.put(&(message.sequence.0..message.sequence.0 + 1), message.arrived);
     }
 
-    /// A copy of a message that is held, or was delivered.
-    fn again(&mut self, message: &Delivery<'_>) {
-        let range = message.sequence.0..message.sequence.0 + 1;
-        let line = &mut self.lines[usize::from(message.origin.line.0)];
-        let late = if range.start < self.given_up.end() { self.given_up.fill(&range) } else { 0 };
-        line.statistics.late += late;
-        line.statistics.duplicates += 1 - late;
-        if let Some(before) = self.arrivals.get(&range) {
-            line.statistics.lag.record(message.arrived.since(before));
+    /// Copies of messages that are held, were delivered or given up.
+    #[inline]
+    fn again(&mut self, line: LineId, arrived: Nanos, range: &Range<u64>) {
+        let own = &mut self.lines[usize::from(line.0)].statistics;
+        let late = if range.start < self.given_up.end() { self.given_up.fill(range) } else { 0 };
+        own.late += late;
+        own.duplicates += range.end - range.start - late;
+        if let Some(before) = self.arrivals.get(range) {
+            own.lag.record(arrived.since(before));
         }
     }
 

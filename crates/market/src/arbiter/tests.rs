@@ -172,3 +172,15 @@ fn limits_out_of_range_are_refused_with_a_next_step() {
         assert!(!problem.unwrap_err().next_step().is_empty());
     }
 }
+
+#[test]
+fn a_number_far_ahead_does_not_mislead_about_the_snapshot_that_is_wanted() {
+    let mut bench = Bench::new();
+    bench.arbiter.collect();
+    bench.datagram(A, 1, 5..7);
+    assert_eq!(bench.datagram(A, 1, 1 << 50..(1 << 50) + 1), Placed::Implausible);
+    assert_eq!(bench.arbiter.continuous_from(), Sequence(5));
+    assert_eq!(bench.datagram(A, 1, 100..101), Placed::Implausible);
+    assert_eq!(bench.datagram(A, 1, 101..102), Placed::Held, "two agree");
+    assert_eq!(bench.arbiter.continuous_from(), Sequence(101));
+}

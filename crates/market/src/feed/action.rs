@@ -32,7 +32,7 @@ pub enum Why {
     Gap,
     /// More came behind missing messages than the hold-back buffer holds.
     Overflow,
-    /// No live line has brought anything for [`Policy::silence_ns`](super::Policy::silence_ns).
+    /// No line but those of answers has brought anything for [`Policy::silence_ns`](super::Policy::silence_ns).
     Silence,
     /// The session is over.
     SessionEnded,

@@ -7,6 +7,16 @@ use crate::units::{Nanos, Sequence};
 /// Missing messages that are looked at to find the end of a gap. A longer one is counted in pieces.
 const GAP_LOOK_MAX: u64 = 65_536;
 
+/// What has come of a gap since it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Progress {
+    None,
+    /// A live line has brought a part of it.
+    Moved,
+    /// An answer has.
+    Answered,
+}
+
 /// The messages that are missing first.
 #[derive(Debug, Default)]
 pub(super) struct Gap {
@@ -56,13 +66,16 @@ impl<F: Framing> Feed<F> {
         }
         let has_moved = next > self.gap.first;
         self.gap.first = next;
-        if let (true, Phase::Requesting { end, until, .. }) = (has_moved, self.phase) {
+        if let (true, Phase::Requesting { end, tries, progress, until }) = (has_moved, self.phase) {
             let rest_wait_ns = self.policy.rest_wait_ns;
             if next >= end || is_answer && rest_wait_ns == 0 {
                 return self.ask(0, now, handler);
             }
-            let until = if is_answer { now.after(rest_wait_ns) } else { until };
-            self.phase = Phase::Requesting { end, tries: 0, until };
+            let (progress, until) = match is_answer {
+                true => (Progress::Answered, now.after(rest_wait_ns)),
+                false => (progress.max(Progress::Moved), until),
+            };
+            self.phase = Phase::Requesting { end, tries, progress, until };
         }
     }
 
@@ -104,15 +117,15 @@ impl<F: Framing> Feed<F> {
         }
         self.counters.requests += 1;
         let until = now.after(self.policy.request_timeout_ns);
-        self.phase = Phase::Requesting { end: first.0 + count, tries, until };
+        self.phase = Phase::Requesting { end: first.0 + count, tries, progress: Progress::None, until };
         handler.action(Action::Request { server: self.server, session, first, count: count as u32 });
     }
 
-    /// The server did not answer, or not in time.
+    /// The server did not answer, or not in time: the next one is asked, after so many tries in vain.
     pub(super) fn ask_another(&mut self, tries: u32, now: Nanos, handler: &mut impl Handler<F::Session>) {
         self.counters.requests_failed += 1;
         self.server = (self.server + 1) % self.policy.servers.max(1);
-        self.ask(tries + 1, now, handler);
+        self.ask(tries, now, handler);
     }
 
     /// A server refuses, or cannot be reached. Another one is asked at once.
@@ -120,7 +133,7 @@ impl<F: Framing> Feed<F> {
         if let Phase::Requesting { tries, .. } = self.phase
             && server == self.server
         {
-            self.ask_another(tries, now, handler);
+            self.ask_another(tries + 1, now, handler);
             self.tell_state(now, handler);
         }
     }

@@ -40,10 +40,10 @@ pub use counters::Counters;
 pub use policy::{Adoption, Join, Policy};
 pub use snapshot::Refused;
 
-use crate::arbiter::{self, Arbiter, Limits, LineKind, LineStatistics, Placed};
-use crate::framing::{Body, Framing};
+use crate::arbiter::{self, Arbiter, Delivery, Limits, LineKind, LineStatistics, Placed};
+use crate::framing::{Body, Framing, Head};
 use crate::units::{LineId, Nanos, Sequence};
-use gap::Gap;
+use gap::{Gap, Progress};
 use session::Former;
 use sidestep_sys::Problem;
 use silence::Silence;
@@ -61,7 +61,7 @@ enum Phase {
     /// Another line may bring what is missing.
     Waiting { until: Nanos },
     /// A server was asked for the messages before `end`.
-    Requesting { end: u64, tries: u32, until: Nanos },
+    Requesting { end: u64, tries: u32, progress: Progress, until: Nanos },
     /// A snapshot will be opened.
     Pausing { until: Nanos },
     /// A snapshot is open.
@@ -150,25 +150,43 @@ impl<F: Framing> Feed<F> {
             return;
         }
         let placed = match head.body {
-            Body::Data { count } => {
-                let Some(range) = arbiter::range(head.first, count as usize) else {
-                    return self.arbiter.malformed(line);
-                };
-                if range.end <= self.arbiter.next().0 {
-                    self.arbiter.duplicate(line, arrived, &range)
-                } else {
-                    let Ok(messages) = F::messages(datagram) else { return self.arbiter.malformed(line) };
-                    self.arbiter.fresh(line, arrived, &range, messages, &mut |message| handler.message(message))
-                }
-            }
+            Body::Data { count } => match self.data(line, arrived, &head, count, datagram, handler) {
+                Some(placed) => placed,
+                None => return self.arbiter.malformed(line),
+            },
             Body::Heartbeat => self.arbiter.heartbeat(line, arrived, head.first),
             Body::EndOfSession => self.end_of_session(line, arrived, head.first),
         };
-        self.silence.heard(line, now);
+        let was_silent = self.silence.heard(line, now);
         let is_usual = matches!(placed, Placed::Delivered | Placed::Duplicate);
-        if !(is_usual && self.state == State::Live && self.ended.is_none() && !self.silence.is_any_silent()) {
+        if !is_usual || was_silent || self.state != State::Live || self.ended.is_some() {
             self.follow(line, placed, now, handler);
         }
+    }
+
+    /// The messages of a datagram. Nothing if it is malformed, which changes nothing.
+    #[inline]
+    fn data(
+        &mut self,
+        line: LineId,
+        arrived: Nanos,
+        head: &Head<F::Session>,
+        count: u32,
+        datagram: &[u8],
+        handler: &mut impl Handler<F::Session>,
+    ) -> Option<Placed> {
+        let range = arbiter::range(head.first, count as usize)?;
+        if range.end <= self.arbiter.next().0 {
+            return Some(self.arbiter.duplicate(line, arrived, &range));
+        }
+        let turn = self.arbiter.turn(&range);
+        let messages = F::messages(datagram, head, turn.unwrap_or(0) as u32).ok()?;
+        let Some(turn) = turn.and_then(|_| self.arbiter.take_turn(line, arrived, &range)) else {
+            let deliver = &mut |message: Delivery<'_>| handler.message(message);
+            return Some(self.arbiter.out_of_turn(line, arrived, &range, messages, deliver));
+        };
+        turn.deliver(arrived, messages, &mut |message| handler.message(message));
+        Some(Placed::Delivered)
     }
 
     /// What follows from a datagram that was not simply the next, or came while the feed was not simply live.
@@ -230,7 +248,11 @@ impl<F: Framing> Feed<F> {
     fn expire(&mut self, now: Nanos, handler: &mut impl Handler<F::Session>) {
         match self.phase {
             Phase::Waiting { .. } => self.ask(0, now, handler),
-            Phase::Requesting { tries, .. } => self.ask_another(tries, now, handler),
+            Phase::Requesting { tries, progress, .. } => match progress {
+                Progress::Answered => self.ask(0, now, handler),
+                Progress::Moved => self.ask_another(0, now, handler),
+                Progress::None => self.ask_another(tries + 1, now, handler),
+            },
             Phase::Pausing { .. } => self.open_snapshot(now, handler),
             Phase::Snapshot { .. } => self.fail_snapshot(now, handler),
             Phase::Joining | Phase::Synced | Phase::Ended => {}

@@ -15,8 +15,6 @@ struct Heard {
 #[derive(Debug)]
 pub(super) struct Silence {
     lines: Box<[Heard]>,
-    /// Live lines that are silent.
-    silent: usize,
     is_all_silent: bool,
     next_check: Nanos,
 }
@@ -25,19 +23,15 @@ impl Silence {
     pub(super) fn new(lines: &[LineKind], now: Nanos, policy: &Policy) -> Self {
         let next_check = now.after(policy.line_silence_ns.min(policy.silence_ns));
         let lines = lines.iter().map(|kind| Heard { kind: *kind, at: now, is_silent: false }).collect();
-        Self { lines, silent: 0, is_all_silent: false, next_check }
+        Self { lines, is_all_silent: false, next_check }
     }
 
+    /// A line was heard: whether that ends a silence ([`ends`](Self::ends)).
     #[inline]
-    pub(super) fn heard(&mut self, line: LineId, now: Nanos) {
-        if let Some(line) = self.lines.get_mut(usize::from(line.0)) {
-            line.at = now;
-        }
-    }
-
-    #[inline]
-    pub(super) fn is_any_silent(&self) -> bool {
-        self.silent > 0 || self.is_all_silent
+    pub(super) fn heard(&mut self, line: LineId, now: Nanos) -> bool {
+        let Some(heard) = self.lines.get_mut(usize::from(line.0)) else { return false };
+        heard.at = now;
+        heard.is_silent || self.is_all_silent
     }
 
     pub(super) fn is_all_silent(&self) -> bool {
@@ -59,7 +53,6 @@ impl Silence {
             return false;
         }
         let was_silent = std::mem::take(&mut heard.is_silent);
-        self.silent -= usize::from(was_silent);
         self.is_all_silent = false;
         self.next_check = self.next_check.min(now.after(policy.line_silence_ns.min(policy.silence_ns)));
         was_silent
@@ -71,8 +64,8 @@ impl Silence {
             return;
         }
         let (mut next, mut newest) = (Nanos(u64::MAX), Nanos(0));
-        let lines = self.lines.iter_mut().enumerate().filter(|(_, heard)| heard.kind != LineKind::Recovery);
-        for (line, heard) in lines {
+        let live = self.lines.iter_mut().enumerate().filter(|(_, heard)| heard.kind != LineKind::Recovery);
+        for (line, heard) in live {
             newest = newest.max(heard.at);
             if heard.is_silent || heard.kind == LineKind::Twin {
                 continue;
@@ -83,7 +76,6 @@ impl Silence {
                 continue;
             }
             heard.is_silent = true;
-            self.silent += 1;
             tell(LineId(line as u8));
         }
         let all_at = newest.after(policy.silence_ns);

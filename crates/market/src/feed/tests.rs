@@ -149,7 +149,7 @@ fn the_rest_is_waited_for_where_an_answer_comes_in_several_datagrams() {
     bench.wait(5 * MS - 1);
     assert_eq!(bench.told(), [Told::Message(2), Told::Message(3)]);
     bench.wait(1);
-    assert_eq!(bench.told(), [request(1, 4, 2)]);
+    assert_eq!(bench.told(), [request(0, 4, 2)]);
 }
 
 #[test]
@@ -401,6 +401,26 @@ fn silence_of_a_line_and_of_all_is_told_and_taken_back() {
     assert_eq!(bench.told(), [Told::Message(3)]);
     bench.wait(3500 * MS);
     assert_eq!(bench.told(), [Told::Do(Action::LineSilent { line: B }), bench.since(10_000, Why::Silence)]);
+}
+
+#[test]
+fn a_twin_may_be_silent_and_may_be_the_only_one_that_is_heard() {
+    let limits = Limits { held_messages: 16, held_bytes: HELD_BYTES_MIN };
+    let feed = Feed::new(&[Live, LineKind::Twin], limits, Policy::default(), Nanos(0)).unwrap();
+    let mut bench = Bench { feed, log: Log::default(), now: 0 };
+    bench.data(A, 1..2);
+    bench.now = 3000 * MS;
+    bench.data(A, 2..3);
+    bench.told();
+    bench.wait(3000 * MS);
+    bench.data(B, 3..4);
+    bench.wait(500 * MS);
+    assert_eq!(bench.told(), [Told::Message(3), Told::Do(Action::LineSilent { line: A })]);
+    bench.wait(3000 * MS);
+    assert_eq!(bench.told(), [bench.since(9500, Why::Silence)]);
+    bench.data(B, 4..5);
+    assert_eq!(bench.told(), [Told::Message(4), LIVE]);
+    assert_eq!(bench.feed.line(B).unwrap().lost, 0);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Downstream packets, read where they stand.
 
-use super::{END_OF_SESSION, HEADER_BYTES, Session};
+use super::{END_OF_SESSION, HEADER_BYTES, LENGTH_BYTES, Session};
 use crate::framing::{Body, Framing, Head};
 use crate::units::{Alpha, Sequence};
 use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
 
 /// Bytes that are no downstream packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,9 +17,9 @@ pub enum Malformed {
     /// A message that is not there, or not all of it.
     Block {
         /// Its place in the packet, from 0.
-        number: u16,
+        number: u32,
         /// The messages that the header tells.
-        count: u16,
+        count: u32,
     },
     /// The numbers of the messages exceed 64 bits.
     Sequence,
@@ -37,10 +38,10 @@ impl Display for Malformed {
 impl std::error::Error for Malformed {}
 
 /// A downstream packet. What stands behind its last message is ignored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     head: Head<Session>,
-    messages: &'a [u8],
+    messages: Messages<'a>,
 }
 
 impl<'a> Packet<'a> {
@@ -48,8 +49,7 @@ impl<'a> Packet<'a> {
     #[inline]
     pub fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
         let head = head(datagram)?;
-        let messages = blocks(datagram, &head)?;
-        Ok(Self { head, messages })
+        Ok(Self { head, messages: messages(datagram, &head, 0)? })
     }
 
     /// The session.
@@ -73,8 +73,7 @@ impl<'a> Packet<'a> {
     /// The messages, in order; none of a heartbeat or an end of session. A message may be of no bytes.
     #[inline]
     pub fn messages(&self) -> Messages<'a> {
-        let left = if let Body::Data { count } = self.head.body { count } else { 0 };
-        Messages { bytes: self.messages, left }
+        self.messages.clone()
     }
 }
 
@@ -95,22 +94,32 @@ fn head(datagram: &[u8]) -> Result<Head<Session>, Malformed> {
     Ok(Head { session: Alpha(session), first: Sequence(first), body })
 }
 
-/// The bytes of the packet's messages with their lengths, all of them checked.
+/// The messages without the first `skipped`; the lengths of all of them are checked.
 #[inline]
-fn blocks<'a>(datagram: &'a [u8], head: &Head<Session>) -> Result<&'a [u8], Malformed> {
-    let count = if let Body::Data { count } = head.body { count as u16 } else { 0 };
+fn messages<'a>(datagram: &'a [u8], head: &Head<Session>, skipped: u32) -> Result<Messages<'a>, Malformed> {
+    let count = if let Body::Data { count } = head.body { count } else { 0 };
+    let skipped = skipped.min(count);
     let blocks = datagram.get(HEADER_BYTES..).unwrap_or_default();
-    let mut at = 0;
-    for number in 0..count {
-        let length = blocks.get(at..at + 2).and_then(<[u8]>::first_chunk).ok_or(Malformed::Block { number, count })?;
-        at += 2 + usize::from(u16::from_be_bytes(*length));
-    }
+    let cut = |number| Malformed::Block { number, count };
+    let first = walk(blocks, 0, 0..skipped).map_err(cut)?;
+    let end = walk(blocks, first, skipped..count).map_err(cut)?;
     // Lengths only add up: if the last message ends inside, so do all before it.
-    blocks.get(..at).ok_or(Malformed::Block { number: count.saturating_sub(1), count })
+    let bytes = blocks.get(first..end).ok_or(cut(count.saturating_sub(1)))?;
+    Ok(Messages { bytes, left: count - skipped })
+}
+
+/// The end of these blocks, of which the first begins at `at`; the number of one that is not there. The last one may be cut off.
+#[inline]
+fn walk(blocks: &[u8], mut at: usize, numbers: Range<u32>) -> Result<usize, u32> {
+    for number in numbers {
+        let length = blocks.get(at..at + LENGTH_BYTES).and_then(<[u8]>::first_chunk).ok_or(number)?;
+        at += LENGTH_BYTES + usize::from(u16::from_be_bytes(*length));
+    }
+    Ok(at)
 }
 
 /// The messages of one packet.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Messages<'a> {
     bytes: &'a [u8],
     left: u32,
@@ -151,8 +160,8 @@ impl Framing for Mold64 {
     }
 
     #[inline]
-    fn messages(datagram: &[u8]) -> Result<Messages<'_>, Malformed> {
-        Ok(Packet::parse(datagram)?.messages())
+    fn messages<'a>(datagram: &'a [u8], head: &Head<Session>, skipped: u32) -> Result<Messages<'a>, Malformed> {
+        messages(datagram, head, skipped)
     }
 }
 
@@ -172,6 +181,8 @@ mod tests {
         assert_eq!(packet.body(), Body::Data { count: 2 });
         assert_eq!(packet.messages().collect::<Vec<_>>(), [&b"abc"[..], b""]);
         assert_eq!(packet.messages().len(), 2);
+        let without = |skipped| Mold64::messages(PACKET, &head(PACKET).unwrap(), skipped).unwrap().collect::<Vec<_>>();
+        assert_eq!((without(1), without(2)), (vec![&b""[..]], vec![]));
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Handler<Session> for Consumer {
                     self.fail(format!("skips {count} from {} at {} in {:?}", first.0, self.next, self.state));
                 }
                 self.next = first.0 + count;
-                self.skipped += count;
+                self.skipped = self.skipped.saturating_add(count);
             }
             Action::SessionAdopted { session, next } => {
                 (self.session, self.next) = (Some(session), next.0);

@@ -104,11 +104,11 @@ impl World<'_> {
             let mut beat = last_sent + 1000 * MS;
             while beat < times[first] {
                 let bytes = packet(session, first as u64 + 1, 0);
-                self.travel(line, beat + delay, bytes);
+                self.travel(line, beat + delay, &bytes);
                 beat += 1000 * MS;
             }
             let bytes = packet(session, first as u64 + 1, count as u64);
-            self.travel(line, sent + delay, bytes);
+            self.travel(line, sent + delay, &bytes);
             (first, last_sent) = (first + count, sent);
         }
         self.publish_end(session, line, times.len() as u64 + 1, last_sent);
@@ -124,14 +124,14 @@ impl World<'_> {
     }
 
     /// A datagram on its way by a line.
-    fn travel(&mut self, line: u8, time: u64, bytes: Vec<u8>) {
+    fn travel(&mut self, line: u8, time: u64, bytes: &[u8]) {
         let plan = &self.plan;
         let outage = plan.outages[usize::from(line)];
         let is_lost = self.dice.chance(plan.loss[usize::from(line)]) || (outage.0..outage.1).contains(&time);
         let copies = if is_lost { 0 } else { 1 + u64::from(self.dice.chance(plan.duplication)) };
         for _ in 0..copies {
             let late = if self.dice.chance(self.plan.reorder) { self.dice.below(3 * MS) } else { 0 };
-            self.at(time + late, Event::Datagram { line, bytes: bytes.clone() });
+            self.at(time + late, Event::Datagram { line, bytes: bytes.to_vec() });
         }
     }
 
@@ -194,7 +194,7 @@ impl World<'_> {
             }
             match action {
                 Action::Request { server, session, first, count } => {
-                    self.serve(server, session, first.0, u64::from(count))
+                    self.serve(server, session, first.0, u64::from(count));
                 }
                 Action::OpenSnapshot { attempt, session, from } => self.spin(attempt, session, from.0),
                 _ => {}

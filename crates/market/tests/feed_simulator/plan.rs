@@ -33,6 +33,8 @@ pub(super) struct Plan {
     pub(super) policy: Policy,
     pub(super) held_messages: usize,
     pub(super) sessions: Vec<Published>,
+    /// Between both sessions.
+    pub(super) pause_ns: u64,
     pub(super) has_end: bool,
     /// By line: the most messages of a datagram, delay, loss in percent, time without any datagram.
     pub(super) framing: Vec<u64>,
@@ -89,8 +91,9 @@ impl Plan {
         let lines = 1 + dice.below(3) as u8;
         let mut sessions = vec![Published { name: Alpha(*b"SESSION001"), times: times(dice, MS) }];
         let first_end = sessions[0].times.last().copied().unwrap_or(0);
+        let pause_ns = pick(dice, &[0, 500, 2000, 8000]) * MS;
         if dice.chance(25) {
-            let from = first_end + pick(dice, &[0, 500, 2000, 8000]) * MS;
+            let from = first_end + pause_ns;
             sessions.push(Published { name: Alpha(*b"SESSION002"), times: times(dice, from) });
         }
         let last = sessions.iter().filter_map(|one| one.times.last()).max().copied().unwrap_or(0);
@@ -112,6 +115,7 @@ impl Plan {
         Self {
             lines,
             policy,
+            pause_ns,
             held_messages: pick(dice, &[4, 32, 1024]),
             has_end: dice.chance(70),
             framing: by_line(dice, &[1, 3, 20]),
@@ -130,7 +134,8 @@ impl Plan {
     /// The last session is adopted whatever happens.
     pub(super) fn is_adopted(&self) -> bool {
         match self.policy.adoption {
-            Adoption::AtOnce => true,
+            // Where datagrams of both come at a time, the one that is late takes the feed.
+            Adoption::AtOnce => self.sessions.len() == 1 || self.pause_ns >= 2000 * MS,
             // The second one may be over before the first one is.
             Adoption::AfterEnd | Adoption::Never => self.sessions.len() == 1,
         }
