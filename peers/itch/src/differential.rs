@@ -23,7 +23,7 @@ pub fn compare(other: &str, kinds: &[u8], ours: &[Vec<Value>], theirs: &[Vec<Val
     (kinds.len(), fields)
 }
 
-/// What letters mean to the other decoder, by type and field, both ways.
+/// The meaning of letters to the other decoder, by type and field, both ways.
 #[derive(Default)]
 struct Meanings {
     of: HashMap<((u8, usize), Vec<u8>), String>,

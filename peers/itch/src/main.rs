@@ -1,4 +1,4 @@
-//! What it costs to decode a message of ITCH and to read all its fields: sidestep's views beside other decoders of the registry, one
+//! The cost of decoding a message of ITCH and of reading all its fields: sidestep's views beside other decoders of the registry, one
 //! thread, no system call. First all of them read the same bytes, and every field must be the same.
 //!
 //! `sidestep-peers-itch [ROUNDS]`; see `peers/itch/run`. A round takes each contestant twice, on the way forward and back; the

@@ -8,7 +8,7 @@ pub enum Value {
     Name(Vec<u8>),
     /// Our own reading of a field of letters.
     Letters(Vec<u8>),
-    /// What another decoder has made of them.
+    /// The value that another decoder has made of them.
     Meaning(String),
 }
 

@@ -1,4 +1,4 @@
-//! What the answers of the exchange do to the orders.
+//! Answers of the exchange, applied to the orders.
 
 use super::{OpenOrders, Order, Request, Stage, UserRefNum};
 use crate::ouch::answer::{Accepted, Answer, Cancelled, Executed, Modified, Replaced, SelfMatchCancelled};
@@ -7,7 +7,7 @@ use crate::units::{Price, Sequence};
 /// The letter of an order that is accepted and cancelled at once.
 const DEAD: u8 = b'D';
 
-/// What an answer has changed. Orders are told as they are afterwards; with a request that is void if they are closed.
+/// The change that an answer has made. Orders are told as they are afterwards; with a request that is void if they are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// No order.
