@@ -24,7 +24,7 @@ fn receive(client: &mut Client, bytes: &[u8]) -> Vec<String> {
             Event::Sequenced { sequence, .. } => {
                 assert_eq!(sequence.0, next);
                 next += 1;
-                drop(out.send(b"order"));
+                _ = out.send(b"order");
             }
             Event::Unsequenced(_) | Event::Ended(_) => {}
         }

@@ -52,7 +52,7 @@ impl Display for Failure {
     }
 }
 
-/// What a snapshot tells.
+/// An event of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The login is accepted: what was known before is void, the snapshot begins.

@@ -1,4 +1,4 @@
-//! How a field stands in a message.
+//! A field at its place in a message.
 
 use super::letters::*;
 use super::{ClOrdId, UserRefNum};

@@ -31,7 +31,7 @@ impl std::error::Error for SendError {}
 #[derive(Debug)]
 pub struct Outbox {
     buffer: Box<[u8]>,
-    /// What waits: `buffer[start..end]`.
+    /// `buffer[start..end]` waits to be written.
     start: usize,
     end: usize,
     pub(super) is_open: bool,

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use sidestep_market::itch::Message;
 use sidestep_market::units::{Alpha, Locate, OrderReference, Price, Side};
 
-/// How a field is written, and what its getter is to tell.
+/// Writes a field; the value that its getter is to tell.
 macro_rules! field {
     (name, $encoder:ident) => {
         Alpha($encoder.alpha())
@@ -36,6 +36,7 @@ macro_rules! round_trips {
             use super::*;
 
             proptest! {
+                #![proptest_config(ProptestConfig::with_cases(64))]
                 #[test]
                 fn is_read_as_it_is_written(values in prop::array::uniform24(value()), cut in 0_usize..60) {
                     let (mut encoder, (locate, tracking, timestamp)) = Encoder::new($kind, &values);

@@ -5,4 +5,5 @@
 mod layout;
 
 mod answers;
+mod reconnects;
 mod requests;

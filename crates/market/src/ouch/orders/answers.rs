@@ -1,4 +1,4 @@
-//! What the answers of the exchange do to the orders.
+//! Answers of the exchange, applied to the orders.
 
 use super::{OpenOrders, Order, Request, Stage, UserRefNum};
 use crate::ouch::answer::{Accepted, Answer, Cancelled, Executed, Modified, Replaced, SelfMatchCancelled};
@@ -7,7 +7,7 @@ use crate::units::{Price, Sequence};
 /// The letter of an order that is accepted and cancelled at once.
 const DEAD: u8 = b'D';
 
-/// What an answer has changed. Orders are told as they are afterwards; with a request that is void if they are closed.
+/// The change that an answer has made. Orders are told as they are afterwards; with a request that is void if they are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// No order.
@@ -124,7 +124,7 @@ impl OpenOrders {
     fn replaced(&mut self, replaced: &Replaced<'_>) -> Change {
         let (old_number, number) = (replaced.old_user_ref_num(), replaced.user_ref_num());
         let sent = self.table.find(number).copied();
-        if old_number == number || sent.is_some_and(|order| order.stage != Stage::Sent) {
+        if old_number == number || self.is_sent(old_number) || sent.is_some_and(|order| order.stage != Stage::Sent) {
             return self.unknown(number);
         }
         let old = self.table.remove(old_number);
@@ -187,25 +187,25 @@ impl OpenOrders {
             order.take_off(quantity);
             order.cancel_answered();
         };
-        self.shrink(number, quantity, shrink, |order| Change::Cancelled { order, quantity, reason })
+        self.shrink_live(number, quantity, shrink, |order| Change::Cancelled { order, quantity, reason })
     }
 
     fn self_match_cancelled(&mut self, cancelled: &SelfMatchCancelled<'_>) -> Change {
         let (number, quantity, reason) = (cancelled.user_ref_num(), cancelled.quantity(), cancelled.reason());
         let shrink = |order: &mut Order| order.take_off(quantity);
-        self.shrink(number, quantity, shrink, |order| Change::Cancelled { order, quantity, reason })
+        self.shrink_live(number, quantity, shrink, |order| Change::Cancelled { order, quantity, reason })
     }
 
     fn modified(&mut self, modified: &Modified<'_>) -> Change {
         let number = modified.user_ref_num();
-        let Some(order) = self.table.find(number) else { return self.unknown(number) };
+        let Some(order) = self.live(number) else { return self.unknown(number) };
         let less = order.open.saturating_sub(modified.quantity());
         let change = |order: &mut Order| {
             order.side = modified.side();
             order.take_off(less);
             order.answered();
         };
-        self.shrink(number, less, change, Change::Updated)
+        self.shrink_live(number, less, change, Change::Updated)
     }
 
     fn rejected(&mut self, number: UserRefNum, reason: u16) -> Change {
@@ -219,7 +219,19 @@ impl OpenOrders {
         }
     }
 
-    /// Fewer shares of an order are open; it closes with the last.
+    /// As `shrink`, of an order that the exchange has told before.
+    fn shrink_live(
+        &mut self,
+        number: UserRefNum,
+        quantity: u32,
+        change: impl FnOnce(&mut Order),
+        told: impl FnOnce(Order) -> Change,
+    ) -> Change {
+        if self.live(number).is_some() { self.shrink(number, quantity, change, told) } else { self.unknown(number) }
+    }
+
+    /// Fewer shares of an order are open; it closes with the last. Executed shares count even if the exchange has not told the order:
+    /// none may be lost.
     fn shrink(
         &mut self,
         number: UserRefNum,
@@ -237,6 +249,7 @@ impl OpenOrders {
     /// The order is gone, and with it what waits for it.
     fn close(&mut self, mut order: Order) -> Order {
         self.table.remove(order.user_ref_num);
+        self.no_longer_replaced_by(&order);
         if let Some(by) = order.replaced_by() {
             self.counters.void_replacements += self.remove_sent(by);
         }
@@ -250,9 +263,14 @@ impl OpenOrders {
         change: impl FnOnce(&mut Order),
         told: impl FnOnce(Order) -> Change,
     ) -> Change {
-        let Some(order) = self.table.find_mut(number) else { return self.unknown(number) };
+        let live = self.table.find_mut(number).filter(|order| order.stage == Stage::Live);
+        let Some(order) = live else { return self.unknown(number) };
         change(order);
         told(*order)
+    }
+
+    fn live(&self, number: UserRefNum) -> Option<&Order> {
+        self.table.find(number).filter(|order| order.stage == Stage::Live)
     }
 
     fn unknown(&mut self, number: UserRefNum) -> Change {

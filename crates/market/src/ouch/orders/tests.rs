@@ -357,6 +357,29 @@ fn answers_that_contradict_the_account_are_counted_and_harm_nothing() {
 }
 
 #[test]
+fn an_order_that_is_only_sent_has_no_answers_but_its_own() {
+    let mut port = port(4);
+    port.orders.enter(&enter(1, 100), Nanos(0)).unwrap();
+    port.orders.replace(&replacement(1, 2, 100), Nanos(0)).unwrap();
+    for answer in [
+        about(b'P', 13, 1),
+        about(b'I', 13, 1),
+        about(b'T', 30, 1),
+        about(b'M', 18, 1),
+        about(b'R', 16, 1),
+        cancelled(1, 5),
+    ] {
+        assert_eq!(port.apply(&answer), Change::Unknown(UserRefNum(1)));
+    }
+    assert_eq!(port.apply(&replaced(2, 1, 100)), Change::Unknown(UserRefNum(1)), "the other way round");
+    assert_eq!(port.overdue(SECOND), [1, 2]);
+    // An execution is told all the same.
+    assert!(matches!(port.apply(&executed(2, 5)), Change::Executed { quantity: 5, .. }));
+    assert_eq!(port.orders.find(UserRefNum(1)).unwrap().request, None);
+    assert_eq!((port.orders.counters().unknown, port.orders.counters().excess), (7, 1));
+}
+
+#[test]
 fn a_new_session_begins_with_nothing() {
     let mut port = port(4);
     port.entered(1, 10);

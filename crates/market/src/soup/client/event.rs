@@ -1,4 +1,4 @@
-//! What a session tells: its state, its events, its end.
+//! State, events and end of a session.
 
 use super::super::login::{Rejection, SessionName};
 use super::super::packet::Malformed;
@@ -65,7 +65,7 @@ impl Display for End {
     }
 }
 
-/// What a session tells.
+/// An event of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// The login is accepted.
