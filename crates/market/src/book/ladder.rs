@@ -138,7 +138,11 @@ impl Ladders {
     }
 
     /// The numbers of the levels of the side, the best at the end.
-    pub(super) fn levels(&self, locate: Locate, side: Side) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator {
+    pub(super) fn levels(
+        &self,
+        locate: Locate,
+        side: Side,
+    ) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator {
         self.entries(self.ladder(locate, side)).iter().map(|entry| level_of(*entry))
     }
 
@@ -235,5 +239,56 @@ impl Ladders {
     pub(super) fn clear(&mut self) {
         self.sides.fill([EMPTY; 2]);
         self.blocks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Price;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const LOCATE: Locate = Locate(1);
+
+    fn key(price: i64) -> Key {
+        Key::new(Side::Sell, Price(price)).unwrap()
+    }
+
+    #[test]
+    fn without_a_larger_block_a_level_is_refused_and_the_others_stay() {
+        let mut ladders = Ladders::new(1, 16, 16).unwrap();
+        for level in 0..8 {
+            ladders.reserve(LOCATE, Side::Sell).unwrap();
+            ladders.insert(LOCATE, key(i64::from(level)), level);
+        }
+        assert_eq!(ladders.reserve(LOCATE, Side::Sell), Err(NoRoom::Pool));
+        assert!(ladders.levels(LOCATE, Side::Sell).rev().eq(0..8));
+        assert_eq!(ladders.best(LOCATE, Side::Sell), Some((key(0), 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn levels_stand_by_price_whatever_comes_and_goes(steps in prop::collection::vec((0..60_i64, 0..3_u8), 1..400)) {
+            let mut ladders = Ladders::new(1, 256, 60).unwrap();
+            let mut map = BTreeMap::new();
+            for (number, (price, what)) in steps.into_iter().enumerate() {
+                let (key, there) = (key(price), map.contains_key(&price));
+                prop_assert_eq!(ladders.find(LOCATE, key), map.get(&price).copied());
+                if what == 0 && there {
+                    ladders.remove(LOCATE, key);
+                    ladders.shrink(LOCATE, Side::Sell);
+                    map.remove(&price);
+                } else if !there {
+                    ladders.reserve(LOCATE, Side::Sell).unwrap();
+                    ladders.insert(LOCATE, key, number as u32);
+                    map.insert(price, number as u32);
+                }
+                prop_assert!(ladders.levels(LOCATE, Side::Sell).rev().eq(map.values().copied()));
+                prop_assert_eq!(ladders.best(LOCATE, Side::Sell).map(|(_, level)| level), map.values().next().copied());
+                let size = ladders.ladder(LOCATE, Side::Sell).size.entries();
+                prop_assert!(map.is_empty() || size == 8 || map.len() > size / 4, "a block is a quarter full");
+            }
+        }
     }
 }

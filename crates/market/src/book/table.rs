@@ -295,3 +295,61 @@ impl Table {
         self.live = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(table: &mut Table, reference: u64) -> Result<Slot, NoVacancy> {
+        let reference = OrderReference(reference);
+        let order = Order { shares: 1, level: LEVEL_NUMBERS - 1 };
+        table.vacancy(reference).map(|vacancy| table.occupy(vacancy, reference, order))
+    }
+
+    /// References with one home.
+    fn neighbours(table: &Table) -> impl Iterator<Item = u64> {
+        let home = table.home(0);
+        (0..u64::MAX).filter(move |reference| table.home(*reference) == home)
+    }
+
+    #[test]
+    fn references_of_one_home_cost_a_bounded_number_of_lines_and_are_then_refused() {
+        let mut table = Table::new(1_000).unwrap();
+        let chosen: Vec<u64> = neighbours(&table).take(LINE_ORDERS * REACH + 1).collect();
+        let (last, fitting) = chosen.split_last().unwrap();
+        let slots: Vec<Slot> = fitting.iter().map(|reference| put(&mut table, *reference).unwrap()).collect();
+        assert_eq!(put(&mut table, *last), Err(NoVacancy::Full));
+        for (reference, slot) in fitting.iter().zip(&slots) {
+            assert_eq!(table.find(OrderReference(*reference)), Some(*slot));
+            assert_eq!(table.order(*slot), Order { shares: 1, level: LEVEL_NUMBERS - 1 });
+            assert_eq!(put(&mut table, *reference), Err(NoVacancy::Taken));
+        }
+    }
+
+    #[test]
+    fn what_was_displaced_is_found_until_it_is_removed_and_leaves_no_trace() {
+        let mut table = Table::new(1_000).unwrap();
+        let chosen: Vec<u64> = neighbours(&table).take(12).collect();
+        let slots: Vec<Slot> = chosen.iter().map(|reference| put(&mut table, *reference).unwrap()).collect();
+        let home = table.home(chosen[0]);
+        assert_eq!((table.lines[home].displaced(), table.lines[home].reach()), (8, 2));
+        for at in [0, 11, 5, 1, 2, 3, 4, 6, 7, 8, 9, 10] {
+            table.remove(slots[at]);
+            assert_eq!(table.find(OrderReference(chosen[at])), None);
+        }
+        assert_eq!((table.lines[home].displaced(), table.lines[home].reach(), table.live()), (0, 0, 0));
+    }
+
+    #[test]
+    fn references_at_the_ends_of_their_range_are_references_like_others() {
+        let mut table = Table::new(8).unwrap();
+        for reference in [0, 1, u64::MAX - 1, u64::MAX] {
+            assert_eq!(table.find(OrderReference(reference)), None);
+            let slot = put(&mut table, reference).unwrap();
+            assert_eq!(table.find(OrderReference(reference)), Some(slot));
+            assert_eq!(table.reference(slot), OrderReference(reference));
+        }
+        table.clear();
+        assert_eq!((table.find(OrderReference(0)), table.next_order(Slot(0))), (None, None));
+    }
+}
