@@ -21,7 +21,7 @@ use std::process::{Command, Stdio, exit};
 const INSTRUMENTS: u16 = 8_000;
 const LIVE: usize = 2_000_000;
 /// Of the day; the first half warms up.
-const MESSAGES: usize = 6_000_000;
+const MESSAGES: usize = 4_000_000;
 /// Messages of a slice: some ms.
 const SLICE: usize = 38 * 500;
 

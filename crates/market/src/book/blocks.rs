@@ -146,7 +146,7 @@ impl Blocks {
 }
 
 fn pair(before: u32, behind: u32) -> u64 {
-    u64::from(before) << 32 | u64::from(behind)
+    (u64::from(before) << 32) | u64::from(behind)
 }
 
 fn before(links: u64) -> u32 {

@@ -12,6 +12,8 @@ use std::collections::TryReserveError;
 
 /// Entries that are looked at one by one, from the best: a line of the cache.
 const NEAR: usize = 8;
+/// The sign's bit of a key, which is turned in an entry, so that unsigned integers are in the order of the keys.
+const SIGN: u32 = 1 << 31;
 
 /// The header of a side.
 #[derive(Clone, Copy)]
@@ -52,8 +54,7 @@ pub(super) fn bytes(instruments: u16) -> usize {
 }
 
 fn entry(key: Key, level: u32) -> u64 {
-    // The sign's bit is turned, so that unsigned integers are in the order of the keys.
-    u64::from(key.0 as u32 ^ 1 << 31) << 32 | u64::from(level)
+    (u64::from(key.0 as u32 ^ SIGN) << 32) | u64::from(level)
 }
 
 fn level_of(entry: u64) -> u32 {
@@ -61,7 +62,7 @@ fn level_of(entry: u64) -> u32 {
 }
 
 fn key_of(entry: u64) -> Key {
-    Key(((entry >> 32) as u32 ^ 1 << 31) as i32)
+    Key(((entry >> 32) as u32 ^ SIGN) as i32)
 }
 
 /// The place of the first entry that is not below `bound`.

@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn the_pool_hands_out_as_many_levels_as_it_has() {
         let mut levels = Levels::new(2).unwrap();
-        let mut create = |levels: &mut Levels| levels.create(Locate(1), Key(5));
+        let create = |levels: &mut Levels| levels.create(Locate(1), Key(5));
         let (first, second) = (create(&mut levels), create(&mut levels));
         assert_eq!((first, second, create(&mut levels)), (Some(0), Some(1), None));
         levels.release(0);

@@ -1,4 +1,4 @@
-"""The books of itchcpp, fed with the messages of a file: `itchcpp.py time|check FILE INSTRUMENTS FIRST SLICE`.
+"""The books of itchcpp, fed with the messages of a file: `itchcpp_books.py time|check FILE INSTRUMENTS FIRST SLICE`.
 
 A slice is handed over as one buffer of ITCH, which its BookManager parses and applies in C++; the figure is to be held against `ours-itch-l3`,
 which does the same.
@@ -8,7 +8,7 @@ import struct
 import sys
 import time
 
-from itchcpp import BookManager
+from itchcpp.book import BookManager
 
 RECORD = struct.Struct("<QQIIHcBI")
 
