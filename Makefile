@@ -104,11 +104,13 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
 peers: build ## Measure against other rings, smoltcp, lwIP, FIX and ITCH codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, order books, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/tcp/run
 	peers/codec/run
 	peers/itch/run
+	peers/book/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/programs/run
@@ -139,3 +141,4 @@ clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/book/target peers/book/parity/target peers/fix/*/target

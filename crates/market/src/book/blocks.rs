@@ -146,7 +146,7 @@ impl Blocks {
 }
 
 fn pair(before: u32, behind: u32) -> u64 {
-    u64::from(before) << 32 | u64::from(behind)
+    (u64::from(before) << 32) | u64::from(behind)
 }
 
 fn before(links: u64) -> u32 {
@@ -155,4 +155,46 @@ fn before(links: u64) -> u32 {
 
 fn behind(links: u64) -> u32 {
     links as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn freed_halves_are_joined_to_the_largest_block_again() {
+        let mut blocks = Blocks::new(64, 32).unwrap();
+        let small: Vec<u32> = (0..8).map(|_| blocks.take(Size::MIN).unwrap()).collect();
+        assert_eq!((blocks.take(Size::MIN), blocks.take(Size(2))), (None, None));
+        small.iter().for_each(|at| blocks.give(*at, Size::MIN));
+        let halves: Vec<_> = (0..3).map(|_| blocks.take(Size(2))).collect();
+        assert!(halves.contains(&Some(0)) && halves.contains(&Some(32)) && halves.contains(&None));
+        assert_eq!(blocks.take(Size(3)), None, "larger than the largest");
+    }
+
+    proptest! {
+        #[test]
+        fn blocks_never_overlap_and_all_come_back(steps in prop::collection::vec((0..4_u8, any::<prop::sample::Index>()), 1..300)) {
+            let mut blocks = Blocks::new(256, 64).unwrap();
+            let mut taken: Vec<(u32, Size)> = Vec::new();
+            for (size, which) in steps {
+                if size == 3 && !taken.is_empty() {
+                    let (at, size) = taken.swap_remove(which.index(taken.len()));
+                    blocks.give(at, size);
+                } else if let Some(at) = blocks.take(Size(size)) {
+                    let range = |at: u32, size: Size| at as usize..at as usize + size.entries();
+                    let new = range(at, Size(size));
+                    prop_assert!(new.end <= 256 && new.start.is_multiple_of(new.len()));
+                    let apart = |(at, size): &(u32, Size)| range(*at, *size).end <= new.start || new.end <= *at as usize;
+                    prop_assert!(taken.iter().all(apart));
+                    blocks.entries_mut()[new].fill(u64::MAX);
+                    taken.push((at, Size(size)));
+                }
+            }
+            taken.iter().for_each(|(at, size)| blocks.give(*at, *size));
+            let whole: Vec<_> = (0..5).map(|_| blocks.take(Size(3))).collect();
+            prop_assert_eq!(whole.iter().flatten().count(), 4);
+        }
+    }
 }

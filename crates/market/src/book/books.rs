@@ -356,3 +356,59 @@ impl Books {
         self.trust.live(usize::from(locate.0));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOCATE: Locate = Locate(1);
+    const LIMITS: Limits = Limits { instruments: 2, orders: 2, levels: 2, side_levels: 2 };
+
+    fn add(books: &mut Books, reference: u64, side: Side, price: i64) -> Result<Change, Refusal> {
+        books.add(LOCATE, OrderReference(reference), Some(side), 100, Price(price))
+    }
+
+    #[test]
+    fn a_crossed_book_is_shown_as_it_is() {
+        let mut books = Books::new(LIMITS, Depth::Levels).unwrap();
+        add(&mut books, 1, Side::Buy, 11).unwrap();
+        add(&mut books, 2, Side::Sell, 9).unwrap();
+        let book = books.book(LOCATE).unwrap();
+        let best = |side| book.best(side).map(|level| level.price.0);
+        assert_eq!((best(Side::Buy), best(Side::Sell), book.suspect()), (Some(11), Some(9), None));
+    }
+
+    #[test]
+    fn an_order_is_replaced_though_every_limit_is_reached() {
+        let mut books = Books::new(LIMITS, Depth::Orders).unwrap();
+        add(&mut books, 1, Side::Buy, 11).unwrap();
+        add(&mut books, 2, Side::Buy, 12).unwrap();
+        assert_eq!(add(&mut books, 3, Side::Buy, 11), Err(Refusal::OrdersFull));
+        let change = books.replace(LOCATE, OrderReference(1), OrderReference(3), 5, Price(13)).unwrap();
+        let level = |price, shares, orders| PriceLevel { price: Price(price), shares, orders };
+        assert_eq!((change.touched, change.level, change.left), (Touched::Top, level(13, 5, 1), Some(level(11, 0, 0))));
+        assert_eq!(
+            books.book(LOCATE).unwrap().levels(Side::Buy).map(|level| level.price.0).collect::<Vec<_>>(),
+            [13, 12]
+        );
+    }
+
+    #[test]
+    fn a_message_for_another_instruments_order_makes_both_books_suspect() {
+        let mut books = Books::new(LIMITS, Depth::Levels).unwrap();
+        add(&mut books, 1, Side::Buy, 11).unwrap();
+        assert_eq!(books.delete(Locate(2), OrderReference(1)), Err(Refusal::OtherInstrument));
+        assert!(books.suspect(LOCATE).is_some() && books.suspect(Locate(2)).is_some());
+        assert_eq!((books.refused(Refusal::OtherInstrument), books.orders()), (1, 1));
+    }
+
+    #[test]
+    fn the_same_reference_may_stay_in_a_replace_and_come_again_after_a_delete() {
+        let mut books = Books::new(LIMITS, Depth::Orders).unwrap();
+        add(&mut books, 1, Side::Sell, 7).unwrap();
+        books.replace(LOCATE, OrderReference(1), OrderReference(1), 3, Price(8)).unwrap();
+        assert_eq!(books.order(OrderReference(1)).map(|order| (order.price.0, order.shares)), Some((8, 3)));
+        books.delete(LOCATE, OrderReference(1)).unwrap();
+        assert!(add(&mut books, 1, Side::Buy, 9).is_ok());
+    }
+}

@@ -12,6 +12,8 @@ use std::collections::TryReserveError;
 
 /// Entries that are looked at one by one, from the best: a line of the cache.
 const NEAR: usize = 8;
+/// The sign's bit of a key, which is turned in an entry, so that unsigned integers are in the order of the keys.
+const SIGN: u32 = 1 << 31;
 
 /// The header of a side.
 #[derive(Clone, Copy)]
@@ -52,8 +54,7 @@ pub(super) fn bytes(instruments: u16) -> usize {
 }
 
 fn entry(key: Key, level: u32) -> u64 {
-    // The sign's bit is turned, so that unsigned integers are in the order of the keys.
-    u64::from(key.0 as u32 ^ 1 << 31) << 32 | u64::from(level)
+    (u64::from(key.0 as u32 ^ SIGN) << 32) | u64::from(level)
 }
 
 fn level_of(entry: u64) -> u32 {
@@ -61,7 +62,7 @@ fn level_of(entry: u64) -> u32 {
 }
 
 fn key_of(entry: u64) -> Key {
-    Key(((entry >> 32) as u32 ^ 1 << 31) as i32)
+    Key(((entry >> 32) as u32 ^ SIGN) as i32)
 }
 
 /// The place of the first entry that is not below `bound`.
@@ -239,5 +240,56 @@ impl Ladders {
     pub(super) fn clear(&mut self) {
         self.sides.fill([EMPTY; 2]);
         self.blocks.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Price;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    const LOCATE: Locate = Locate(1);
+
+    fn key(price: i64) -> Key {
+        Key::new(Side::Sell, Price(price)).unwrap()
+    }
+
+    #[test]
+    fn without_a_larger_block_a_level_is_refused_and_the_others_stay() {
+        let mut ladders = Ladders::new(1, 16, 16).unwrap();
+        for level in 0..8 {
+            ladders.reserve(LOCATE, Side::Sell).unwrap();
+            ladders.insert(LOCATE, key(i64::from(level)), level);
+        }
+        assert_eq!(ladders.reserve(LOCATE, Side::Sell), Err(NoRoom::Pool));
+        assert!(ladders.levels(LOCATE, Side::Sell).rev().eq(0..8));
+        assert_eq!(ladders.best(LOCATE, Side::Sell), Some((key(0), 0)));
+    }
+
+    proptest! {
+        #[test]
+        fn levels_stand_by_price_whatever_comes_and_goes(steps in prop::collection::vec((0..60_i64, 0..3_u8), 1..400)) {
+            let mut ladders = Ladders::new(1, 256, 60).unwrap();
+            let mut map = BTreeMap::new();
+            for (number, (price, what)) in steps.into_iter().enumerate() {
+                let (key, there) = (key(price), map.contains_key(&price));
+                prop_assert_eq!(ladders.find(LOCATE, key), map.get(&price).copied());
+                if what == 0 && there {
+                    ladders.remove(LOCATE, key);
+                    ladders.shrink(LOCATE, Side::Sell);
+                    map.remove(&price);
+                } else if !there {
+                    ladders.reserve(LOCATE, Side::Sell).unwrap();
+                    ladders.insert(LOCATE, key, number as u32);
+                    map.insert(price, number as u32);
+                }
+                prop_assert!(ladders.levels(LOCATE, Side::Sell).rev().eq(map.values().copied()));
+                prop_assert_eq!(ladders.best(LOCATE, Side::Sell).map(|(_, level)| level), map.values().next().copied());
+                let size = ladders.ladder(LOCATE, Side::Sell).size.entries();
+                prop_assert!(map.is_empty() || size == 8 || map.len() > size / 4, "a block is a quarter full");
+            }
+        }
     }
 }

@@ -124,3 +124,30 @@ impl Levels {
         (self.free, self.live) = (0, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_better_price_has_a_greater_key_on_both_sides() {
+        let key = |side, price| Key::new(side, Price(price)).unwrap();
+        assert!(key(Side::Buy, 2) > key(Side::Buy, 1) && key(Side::Sell, 1) > key(Side::Sell, 2));
+        for side in [Side::Buy, Side::Sell] {
+            for price in [0, 1, i64::from(i32::MAX)] {
+                assert_eq!((key(side, price).side(), key(side, price).price()), (side, Price(price)));
+            }
+            assert_eq!((Key::new(side, Price(-1)), Key::new(side, Price(1 << 31))), (None, None));
+        }
+    }
+
+    #[test]
+    fn the_pool_hands_out_as_many_levels_as_it_has() {
+        let mut levels = Levels::new(2).unwrap();
+        let create = |levels: &mut Levels| levels.create(Locate(1), Key(5));
+        let (first, second) = (create(&mut levels), create(&mut levels));
+        assert_eq!((first, second, create(&mut levels)), (Some(0), Some(1), None));
+        levels.release(0);
+        assert_eq!((create(&mut levels), levels.live()), (Some(0), 2));
+    }
+}

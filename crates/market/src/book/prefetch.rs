@@ -74,3 +74,22 @@ fn added_level(message: &Message<'_>) -> Option<(Locate, Key)> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Depth, Limits};
+    use super::*;
+
+    #[test]
+    fn messages_of_any_content_can_be_prefetched() {
+        let limits = Limits { instruments: 2, orders: 8, levels: 8, side_levels: 8 };
+        let books = Books::new(limits, Depth::Orders).unwrap();
+        for kind in 0..=u8::MAX {
+            for rest in [0, 1, u8::MAX] {
+                let bytes = [&[kind][..], &[rest; 60][..]].concat();
+                books.prefetch(Message::parse(&bytes).into_iter());
+            }
+        }
+        assert_eq!(books.orders(), 0);
+    }
+}

@@ -18,10 +18,10 @@ use std::collections::TryReserveError;
 /// Orders in a line: 16 bytes each.
 const LINE_ORDERS: usize = 4;
 /// Lines that are made for each order of the limit, as a fraction: half of the places stay free. Of lines that are half full on
-/// average, one in twenty is too small for its orders.
+/// average, one in seventeen is too small for its orders.
 const ORDERS_PER_LINE: usize = LINE_ORDERS / 2;
-/// Lines that an order may stand in, counted from its home: what a reference costs at most, whoever has chosen it. At the limit a
-/// million random references use five of them.
+/// Lines that an order may stand in, counted from its home: what a reference costs at most, whoever has chosen it. At the limit two
+/// million references, rising or random, use ten of them.
 const REACH: usize = 16;
 /// Bits of a level's number; the others of its word count displaced orders.
 const LEVEL_BITS: u32 = 24;
@@ -96,7 +96,7 @@ impl Line {
     /// The first place of which this is true. All are asked: which one it is, no branch predictor guesses.
     #[inline(always)]
     fn first(is: impl Fn(usize) -> bool) -> Option<usize> {
-        let places = (0..LINE_ORDERS).fold(0, |places, place| places | u32::from(is(place)) << place);
+        let places = (0..LINE_ORDERS).fold(0, |places, place| places | (u32::from(is(place)) << place));
         (places != 0).then_some(places.trailing_zeros() as usize)
     }
 
@@ -123,7 +123,7 @@ impl Line {
     fn displace(&mut self, distance: usize) {
         let reach = self.reach().max(distance) as u32;
         self.levels[0] += LEVEL_NUMBERS;
-        self.levels[1] = self.levels[1] % LEVEL_NUMBERS | reach << LEVEL_BITS;
+        self.levels[1] = (self.levels[1] % LEVEL_NUMBERS) | (reach << LEVEL_BITS);
     }
 
     fn displaced_gone(&mut self) {
@@ -136,7 +136,7 @@ impl Line {
     #[inline(always)]
     fn set(&mut self, place: usize, order: Order) {
         self.shares[place] = order.shares;
-        self.levels[place] = self.levels[place] & !(LEVEL_NUMBERS - 1) | order.level;
+        self.levels[place] = (self.levels[place] & !(LEVEL_NUMBERS - 1)) | order.level;
     }
 }
 
@@ -293,5 +293,77 @@ impl Table {
     pub(super) fn clear(&mut self) {
         self.lines.fill(Line::EMPTY);
         self.live = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put(table: &mut Table, reference: u64) -> Result<Slot, NoVacancy> {
+        let reference = OrderReference(reference);
+        let order = Order { shares: 1, level: LEVEL_NUMBERS - 1 };
+        table.vacancy(reference).map(|vacancy| table.occupy(vacancy, reference, order))
+    }
+
+    /// References with one home.
+    fn neighbours(table: &Table) -> impl Iterator<Item = u64> {
+        let home = table.home(0);
+        (0..u64::MAX).filter(move |reference| table.home(*reference) == home)
+    }
+
+    #[test]
+    fn references_of_one_home_cost_a_bounded_number_of_lines_and_are_then_refused() {
+        let mut table = Table::new(1_000).unwrap();
+        let chosen: Vec<u64> = neighbours(&table).take(LINE_ORDERS * REACH + 1).collect();
+        let (last, fitting) = chosen.split_last().unwrap();
+        let slots: Vec<Slot> = fitting.iter().map(|reference| put(&mut table, *reference).unwrap()).collect();
+        assert_eq!(put(&mut table, *last), Err(NoVacancy::Full));
+        for (reference, slot) in fitting.iter().zip(&slots) {
+            assert_eq!(table.find(OrderReference(*reference)), Some(*slot));
+            assert_eq!(table.order(*slot), Order { shares: 1, level: LEVEL_NUMBERS - 1 });
+            assert_eq!(put(&mut table, *reference), Err(NoVacancy::Taken));
+        }
+    }
+
+    #[test]
+    fn what_was_displaced_is_found_until_it_is_removed_and_leaves_no_trace() {
+        let mut table = Table::new(1_000).unwrap();
+        let chosen: Vec<u64> = neighbours(&table).take(12).collect();
+        let slots: Vec<Slot> = chosen.iter().map(|reference| put(&mut table, *reference).unwrap()).collect();
+        let home = table.home(chosen[0]);
+        assert_eq!((table.lines[home].displaced(), table.lines[home].reach()), (8, 2));
+        for at in [0, 11, 5, 1, 2, 3, 4, 6, 7, 8, 9, 10] {
+            table.remove(slots[at]);
+            assert_eq!(table.find(OrderReference(chosen[at])), None);
+        }
+        assert_eq!((table.lines[home].displaced(), table.lines[home].reach(), table.live()), (0, 0, 0));
+    }
+
+    #[test]
+    fn at_the_limit_one_line_in_seventeen_has_displaced_orders_and_none_is_far_away() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for rising in [true, false] {
+            let mut table = Table::new(200_000).unwrap();
+            for number in 0..200_000 {
+                put(&mut table, if rising { number } else { random.u64(..) }).unwrap();
+            }
+            let displaced = table.lines.iter().filter(|line| line.displaced() > 0).count();
+            assert!((5_500..6_200).contains(&displaced), "{displaced} of 100,000 lines");
+            assert!(table.lines.iter().all(|line| line.reach() < 10));
+        }
+    }
+
+    #[test]
+    fn references_at_the_ends_of_their_range_are_references_like_others() {
+        let mut table = Table::new(8).unwrap();
+        for reference in [0, 1, u64::MAX - 1, u64::MAX] {
+            assert_eq!(table.find(OrderReference(reference)), None);
+            let slot = put(&mut table, reference).unwrap();
+            assert_eq!(table.find(OrderReference(reference)), Some(slot));
+            assert_eq!(table.reference(slot), OrderReference(reference));
+        }
+        table.clear();
+        assert_eq!((table.find(OrderReference(0)), table.next_order(Slot(0))), (None, None));
     }
 }

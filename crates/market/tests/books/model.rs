@@ -45,13 +45,9 @@ impl Model {
             }
             Message::OrderCancel(less) => self.reduce(less.locate(), less.order_reference(), Some(less.shares())),
             Message::OrderDelete(delete) => self.reduce(delete.locate(), delete.order_reference(), None),
-            Message::OrderReplace(new) => self.replace(
-                new.locate(),
-                new.old_order_reference(),
-                new.order_reference(),
-                new.shares(),
-                new.price(),
-            ),
+            Message::OrderReplace(new) => {
+                self.replace(new.locate(), new.old_order_reference(), new.order_reference(), new.shares(), new.price())
+            }
             _ => Ok(None),
         }
     }
@@ -190,7 +186,8 @@ impl Model {
     }
 
     pub(crate) fn forget(&mut self, locate: Locate) {
-        let of_it: Vec<_> = self.orders.iter().filter(|(_, order)| order.locate == locate).map(|(key, _)| *key).collect();
+        let of_it: Vec<_> =
+            self.orders.iter().filter(|(_, order)| order.locate == locate).map(|(key, _)| *key).collect();
         of_it.into_iter().for_each(|reference| self.take(reference));
     }
 
