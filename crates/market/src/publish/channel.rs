@@ -36,14 +36,14 @@ impl Channel {
 
     pub(super) fn of_words(words: &[u64; RECORD_WORDS]) -> Self {
         let &[facts, sequence, low, high, time_ns, ..] = words;
-        let session = [low.to_le_bytes(), high.to_le_bytes()].concat();
+        let session = [low.to_le_bytes(), high.to_le_bytes()];
         Self {
             state: State::of_code(facts as u8),
             decimals: (facts >> 8) as u8,
             date: (facts >> 32) as u32,
             sequence: Sequence(sequence),
             time_ns,
-            session: Alpha(std::array::from_fn(|at| session[at])),
+            session: Alpha(std::array::from_fn(|at| session[at / 8][at % 8])),
         }
     }
 }
