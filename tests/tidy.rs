@@ -116,7 +116,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "parquet", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
@@ -247,6 +247,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
         "fuzz/Cargo.lock",
+        "parquet/Cargo.lock",
         "tests/outside/Cargo.lock",
     ] {
         let locked = read(&root().join(file));
