@@ -8,7 +8,7 @@ use sidestep_market::event::{Flags, Origin};
 use sidestep_market::itch::Message;
 use sidestep_market::units::{LineId, Nanos, Sequence};
 use std::fmt;
-use std::io::{Chain, Cursor, Read, Write};
+use std::io::{Cursor, Read, Write};
 use std::net::SocketAddr;
 
 /// The most lines: their numbers have one byte.
@@ -81,7 +81,7 @@ pub fn convert<W: Write + Send>(read: impl Read, write: W, date: Option<&str>) -
 }
 
 /// The reader from its first byte on, and whether it is a capture of packets: a BinaryFILE begins with a short length.
-fn begin<R: Read>(mut read: R) -> Result<(Chain<Cursor<Vec<u8>>, R>, bool), Failure> {
+fn begin(mut read: impl Read) -> Result<(impl Read, bool), Failure> {
     let mut first = Vec::new();
     read.by_ref().take(4).read_to_end(&mut first).map_err(CaptureError::from)?;
     let is_capture = first.first().is_some_and(|byte| *byte != 0);

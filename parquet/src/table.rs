@@ -1,11 +1,11 @@
 //! Events as rows of a Parquet file.
 
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{Int32Type, Int64Type};
-use parquet::errors::Result;
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::parser::parse_message_type;
 use parquet::schema::types::ColumnPath;
 use sidestep_market::event::{Event, Kind};
@@ -106,28 +106,17 @@ impl<W: Write + Send> Table<W> {
         if seq.is_empty() {
             return Ok(());
         }
+        // In the order of the schema.
         let mut group = writer.next_row_group()?;
-        let mut int64 = |values: &[i64], levels: Option<&[i16]>| {
-            let mut column = group.next_column()?.expect("the schema has it");
-            column.typed::<Int64Type>().write_batch(values, levels, None)?;
-            column.close()
-        };
-        int64(seq, None)?;
-        int64(ts_event, None)?;
-        int64(&received.values, Some(&received.levels))?;
-        for values in [&*line, locate, action, side, flags] {
-            let mut column = group.next_column()?.expect("the schema has it");
-            column.typed::<Int32Type>().write_batch(values, None, None)?;
-            column.close()?;
+        column::<Int64Type, _>(&mut group, seq, None)?;
+        column::<Int64Type, _>(&mut group, ts_event, None)?;
+        column::<Int64Type, _>(&mut group, &received.values, Some(&received.levels))?;
+        for values in [line, locate, action, side, flags] {
+            column::<Int32Type, _>(&mut group, values, None)?;
         }
-        let mut int64 = |values: &[i64], levels: Option<&[i16]>| {
-            let mut column = group.next_column()?.expect("the schema has it");
-            column.typed::<Int64Type>().write_batch(values, levels, None)?;
-            column.close()
-        };
-        int64(order_id, None)?;
-        int64(&price.values, Some(&price.levels))?;
-        int64(size, None)?;
+        column::<Int64Type, _>(&mut group, order_id, None)?;
+        column::<Int64Type, _>(&mut group, &price.values, Some(&price.levels))?;
+        column::<Int64Type, _>(&mut group, size, None)?;
         group.close()?;
         *rows += seq.len() as u64;
         wide.iter_mut().for_each(Vec::clear);
@@ -144,6 +133,18 @@ impl<W: Write + Send> Table<W> {
         self.writer.close()?;
         Ok(self.rows)
     }
+}
+
+/// Writes the next column of a group; `levels` tell the rows that have a value.
+fn column<T: DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<()> {
+    let next = group.next_column()?;
+    let mut column = next.ok_or_else(|| ParquetError::General("the schema has fewer columns".into()))?;
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
 }
 
 /// What the numbers mean.

@@ -56,7 +56,7 @@ mod tests {
     fn a_channel_is_read_as_it_was_written() {
         let session = Alpha::new("000001234A").unwrap();
         let (sequence, time_ns) = (Sequence(u64::MAX), 5);
-        let channel = Channel { state: State::Stale, decimals: 4, date: 2026_11_29, sequence, time_ns, session };
+        let channel = Channel { state: State::Stale, decimals: 4, date: 20_261_129, sequence, time_ns, session };
         assert_eq!(Channel::of_words(&channel.words()), channel);
         assert_eq!(Channel::of_words(&[0; RECORD_WORDS]).state, State::Unknown);
     }
