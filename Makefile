@@ -11,7 +11,7 @@ INSTALL_PLACES = $(foreach place,$(PLACES),$(place)='$($(place))')
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build binary library share module demo install uninstall install-debug packages packages-test image crates test conformance lint book bench peers peers-fix fuzz models tsan clean
+.PHONY: help build binary library share module demo install uninstall install-debug packages packages-test image crates test conformance lint book bench parquet peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -122,6 +122,9 @@ peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelph
 	peers/fix/interop
 	peers/fix/cost
 
+parquet: ## Build and test parquet/target/release/sidestep-parquet, a workspace of its own (some minutes)
+	cd parquet && CARGO_TARGET_DIR=target $(CARGO) test --release --locked && CARGO_TARGET_DIR=target $(CARGO) build --release --locked
+
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
 	scripts/fuzz $(FUZZ_SECONDS)
@@ -142,3 +145,4 @@ clean: ## Remove build results and measurements
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/book/target peers/book/parity/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target parquet/target peers/ring/target peers/tcp/target peers/codec/target peers/fix/*/target

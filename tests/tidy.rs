@@ -122,7 +122,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "parquet", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
@@ -254,6 +254,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/codec/Cargo.lock",
         "peers/itch/Cargo.lock",
         "fuzz/Cargo.lock",
+        "parquet/Cargo.lock",
         "tests/outside/Cargo.lock",
     ] {
         let locked = read(&root().join(file));

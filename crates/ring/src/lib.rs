@@ -6,6 +6,8 @@
 //! the death of either side: published messages stay, messages that were only begun are lost and counted, and a
 //! successor takes over the side.
 //!
+//! [`seqlock`]: an array of records, the newest state of many things, where a ring has their history.
+//!
 //! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, together with its word; no other line
 //! moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages has cells of a
 //! quarter of a line instead ([`Cell`]).

@@ -57,7 +57,7 @@ impl<R: Read> Pcapng<R> {
                 continue;
             }
             let total = self.word(&head, 4);
-            if total < BLOCK_BYTES_MIN || total % 4 != 0 {
+            if total < BLOCK_BYTES_MIN || !total.is_multiple_of(4) {
                 return self.source.malformed("the length of a block is impossible");
             }
             let body = total - BLOCK_BYTES_MIN;
@@ -83,7 +83,7 @@ impl<R: Read> Pcapng<R> {
             () => return self.source.malformed("a section has no byte order magic"),
         };
         let total = self.word(head, 4);
-        if total < BLOCK_BYTES_MIN + 16 || total % 4 != 0 {
+        if total < BLOCK_BYTES_MIN + 16 || !total.is_multiple_of(4) {
             return self.source.malformed("the length of a section header is impossible");
         }
         let versions = self.source.chunk::<4>()?;

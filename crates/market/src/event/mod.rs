@@ -84,7 +84,7 @@ impl Event {
             bytes[8 * index..8 * index + 8].copy_from_slice(&word.to_le_bytes());
         }
         let [low, high] = self.locate.0.to_le_bytes();
-        let side = self.side.map_or(0, |side| side_code(side));
+        let side = self.side.map_or(0, side_code);
         bytes[48..54].copy_from_slice(&[low, high, self.line.0, self.kind as u8, side, self.flags.bits()]);
         bytes
     }

@@ -36,14 +36,14 @@ impl Channel {
 
     pub(super) fn of_words(words: &[u64; RECORD_WORDS]) -> Self {
         let &[facts, sequence, low, high, time_ns, ..] = words;
-        let session = [low.to_le_bytes(), high.to_le_bytes()].concat();
+        let session = [low.to_le_bytes(), high.to_le_bytes()];
         Self {
             state: State::of_code(facts as u8),
             decimals: (facts >> 8) as u8,
             date: (facts >> 32) as u32,
             sequence: Sequence(sequence),
             time_ns,
-            session: Alpha(std::array::from_fn(|at| session[at])),
+            session: Alpha(std::array::from_fn(|at| session[at / 8][at % 8])),
         }
     }
 }
@@ -56,7 +56,7 @@ mod tests {
     fn a_channel_is_read_as_it_was_written() {
         let session = Alpha::new("000001234A").unwrap();
         let (sequence, time_ns) = (Sequence(u64::MAX), 5);
-        let channel = Channel { state: State::Stale, decimals: 4, date: 2026_11_29, sequence, time_ns, session };
+        let channel = Channel { state: State::Stale, decimals: 4, date: 20_261_129, sequence, time_ns, session };
         assert_eq!(Channel::of_words(&channel.words()), channel);
         assert_eq!(Channel::of_words(&[0; RECORD_WORDS]).state, State::Unknown);
     }

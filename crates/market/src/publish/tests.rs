@@ -12,7 +12,7 @@ const RECORDS: u32 = 9;
 const CHANNEL: Channel = Channel {
     state: State::Unknown,
     decimals: 4,
-    date: 2026_11_29,
+    date: 20_261_129,
     sequence: Sequence(0),
     time_ns: 0,
     session: Alpha(*b"SESSION  1"),

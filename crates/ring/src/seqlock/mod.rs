@@ -60,9 +60,9 @@ pub const RECORDS_MAX: u32 = 1 << 20;
 /// The greatest stamp of a write.
 pub const STAMP_MAX: u64 = (1 << 63) - 1;
 
-/// Stops the build of records that are not one or two cache lines.
+/// Stops the build of records that are not one or two cache lines. Models have short ones: loom tries every value of every word.
 const fn assert_lines(words: usize) {
-    assert!(words == 7 || words == 15, "a record has 7 words or 15: one cache line or two");
+    assert!(words == 7 || words == 15 || cfg!(loom), "a record has 7 words or 15: one cache line or two");
 }
 
 /// The size of a record of so many words and their version, bytes.

@@ -10,6 +10,9 @@ use crate::sync::{Arc, Relaxed, Release, fence};
 use crate::waking::Waking;
 use loom::thread;
 
+/// Enough for a record that is torn.
+const WORDS: usize = 2;
+
 fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(preemptions);
@@ -18,15 +21,15 @@ fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
 }
 
 fn memory(records: u32) -> Ring {
-    Ring::of_records(Memory::new(offset(records, 7)), false)
+    Ring::of_records(Memory::new(offset(records, WORDS)), false)
 }
 
 /// The words of the write with this stamp: all alike, so that a torn record shows.
-fn words(stamp: u64) -> [u64; 7] {
-    [stamp * 10; 7]
+fn words(stamp: u64) -> [u64; WORDS] {
+    [stamp * 10; WORDS]
 }
 
-fn check(reader: &Reader<7>, newest: &mut u64) {
+fn check(reader: &Reader<WORDS>, newest: &mut u64) {
     match reader.read(0) {
         Ok(record) => {
             assert_eq!(record.words, words(record.stamp));
@@ -39,37 +42,37 @@ fn check(reader: &Reader<7>, newest: &mut u64) {
 
 #[test]
 fn loom_records_are_never_torn_and_never_go_back() {
-    explore(2, || {
-        let (mut writer, reader): (Writer<7>, _) = over(memory(1), 1);
-        let writes = thread::spawn(move || (1..=2).for_each(|stamp| writer.write(0, stamp, &words(stamp)).unwrap()));
+    explore(3, || {
+        let (mut writer, reader): (Writer<WORDS>, _) = over(memory(1), 1);
+        let writes = thread::spawn(move || (1..=3).for_each(|stamp| writer.write(0, stamp, &words(stamp)).unwrap()));
         let mut newest = 0;
         (0..2).for_each(|_| check(&reader, &mut newest));
         writes.join().unwrap();
         check(&reader, &mut newest);
-        assert_eq!(newest, 2);
+        assert_eq!(newest, 3);
     });
 }
 
 /// A writer dies after any of its stores; the next one repairs while a reader reads.
 #[test]
 fn loom_a_repair_is_never_seen_half() {
-    for stores in 0..4 {
+    for stores in 0..=WORDS {
         explore(3, move || {
             let ring = Arc::new(memory(1));
-            let mut first = Writer::<7>::resume(Arc::clone(&ring), Side::writer(), 1);
-            let reader = Reader::<7>::new(Arc::clone(&ring), 1);
+            let mut first = Writer::<WORDS>::resume(Arc::clone(&ring), Side::writer(), 1);
+            let reader = Reader::<WORDS>::new(Arc::clone(&ring), 1);
             first.write(0, 1, &words(1)).unwrap();
             let dies_and_is_followed = thread::spawn(move || {
-                let at = offset(0, 7);
+                let at = offset(0, WORDS);
                 version(&ring.memory, at).store(3, Relaxed);
                 fence(Release);
                 (0..stores).for_each(|index| word(&ring.memory, at, index).store(20, Relaxed));
-                Writer::<7>::resume(ring, Side::writer(), 1)
+                Writer::<WORDS>::resume(ring, Side::writer(), 1)
             });
             for _ in 0..2 {
                 match reader.read(0) {
                     Ok(record) if record.stamp == 1 => assert_eq!(record.words, words(1)),
-                    Ok(record) => assert_eq!((record.stamp, record.words), (2, [0; 7])),
+                    Ok(record) => assert_eq!((record.stamp, record.words), (2, [0; WORDS])),
                     Err(error) => assert_eq!(error, ReadError::Busy),
                 }
             }
@@ -89,7 +92,7 @@ fn loom_a_record_read_after_a_place_in_the_ring_is_as_new_as_the_place() {
         let bytes = HEADER_BYTES + 4 * CELL_BYTES;
         let ring = Ring::new(Memory::new(bytes), Kind::Broadcast, Cell::Line, 4, Waking::Never, false);
         let (mut publisher, mut subscriber) = broadcast::over(ring);
-        let (mut writer, reader): (Writer<7>, _) = over(memory(1), 1);
+        let (mut writer, reader): (Writer<WORDS>, _) = over(memory(1), 1);
         let feed = thread::spawn(move || {
             for stamp in 1..=2 {
                 writer.write(0, stamp, &words(stamp)).unwrap();

@@ -69,7 +69,7 @@ impl<const WORDS: usize> Reader<WORDS> {
         for _ in 0..TRIES_MAX {
             // Partner: the Release at the end of `Writer::write`.
             let before = version(memory, at).load(Acquire);
-            if before % 2 == 0 {
+            if before.is_multiple_of(2) {
                 let words = std::array::from_fn(|index| word(memory, at, index).load(Relaxed));
                 // Partner: the fence in `Writer::write`. If a load before this fence saw a store after that one, the version is another.
                 fence(Acquire);
