@@ -4,8 +4,8 @@
 use fastrand::Rng;
 use sidestep_market::mdp::schema::types::{Action, EntryType, MatchEvent};
 use sidestep_market::mdp::schema::{
-    BookUpdateEncoder, ChannelResetEncoder, DefinitionEncoder, OrderSnapshotEncoder, OrderUpdateEncoder, SnapshotEncoder,
-    TradeSummaryEncoder, VolumeEncoder,
+    BookUpdateEncoder, ChannelResetEncoder, DefinitionEncoder, OrderSnapshotEncoder, OrderUpdateEncoder,
+    SnapshotEncoder, TradeSummaryEncoder, VolumeEncoder,
 };
 use sidestep_market::mdp::{BadPacket, BookKind, Channel, Event, Limits, Order, PriceLevel, StaleReason};
 use sidestep_market::sbe::Unwritable;
@@ -57,7 +57,13 @@ fn reset(event: MatchEvent) -> Vec<u8> {
 }
 
 /// One level, and perhaps an order at it.
-fn update(security: i32, rpt_seq: u32, level: (Action, EntryType, u8, i64), order: Option<(u64, Action)>, event: MatchEvent) -> Vec<u8> {
+fn update(
+    security: i32,
+    rpt_seq: u32,
+    level: (Action, EntryType, u8, i64),
+    order: Option<(u64, Action)>,
+    event: MatchEvent,
+) -> Vec<u8> {
     encoded(|buffer| {
         let mut message = BookUpdateEncoder::new(buffer)?;
         message.fields().transact_time(5).match_event(event);
@@ -80,9 +86,11 @@ const BY_HAND: [u8; 111] = [
     0xD2, 4, 0, 0, 0, 0, 0, 0, 0x84, 0, 0, // transact time, match event, padding
     32, 0, 1, // levels: block length, number
     0x00, 0xE4, 0x0B, 0x54, 0x02, 0, 0, 0, // price 10
-    25, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, 0, b'0', 0, 0, 0, 0, 0, // size, security, RptSeq, orders, level, action, type
+    25, 0, 0, 0, 7, 0, 0, 0, 1, 0, 0, 0, 3, 0, 0, 0, 1, 0, b'0', 0, 0, 0, 0,
+    0, // size, security, RptSeq, orders, level, action, type
     24, 0, 0, 0, 0, 0, 0, 1, // orders: block length, padding, number
-    0x15, 0xCD, 0x5B, 0x07, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 1, 0, 0, 0, // id, priority, size, reference, action
+    0x15, 0xCD, 0x5B, 0x07, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 25, 0, 0, 0, 1, 0, 0,
+    0, // id, priority, size, reference, action
     10, 0, 0, 0, 12, 0, 1, 0, 13, 0, // a heartbeat
     9, // the size of a message is cut off
 ];
@@ -128,7 +136,8 @@ fn a_book_is_told_at_the_end_of_the_event_and_not_before() {
         Ok(entries.end())
     });
     assert_eq!(books(&take(&mut channel, &packet(3, &[volume]))), 1);
-    let prices: Vec<i64> = channel.instrument(7).unwrap().book().levels(Side::Sell).iter().map(|one| one.price.0).collect();
+    let prices: Vec<i64> =
+        channel.instrument(7).unwrap().book().levels(Side::Sell).iter().map(|one| one.price.0).collect();
     assert_eq!(prices, [27, 28, 29], "the fourth level is gone without a message");
 }
 
@@ -154,7 +163,8 @@ fn an_update_number_that_is_missing_makes_one_instrument_stale() {
 fn implied_levels_have_a_book_of_their_own_and_a_crossed_book_is_none_of_our_business() {
     let mut channel = Channel::new(LIMITS);
     channel.add(7, 3, 1).unwrap();
-    let levels = [(EntryType::IMPLIED_BID, 90), (EntryType::BID, 80), (EntryType::OFFER, 70), (EntryType::IMPLIED_OFFER, 60)];
+    let levels =
+        [(EntryType::IMPLIED_BID, 90), (EntryType::BID, 80), (EntryType::OFFER, 70), (EntryType::IMPLIED_OFFER, 60)];
     for (at, (of, price)) in levels.into_iter().enumerate() {
         let at = at as u32 + 1;
         take(&mut channel, &packet(at, &[update(7, at, (Action::NEW, of, 1, price), None, END)]));
@@ -301,7 +311,11 @@ impl Venue {
         let (order, action, (side, price, priority, size)) = match known.len() {
             0..4 => {
                 self.next_order += 1;
-                (self.next_order - 1, Action::NEW, (self.random.usize(0..2), self.random.i64(0..9), self.next_order - 1, 5))
+                (
+                    self.next_order - 1,
+                    Action::NEW,
+                    (self.random.usize(0..2), self.random.i64(0..9), self.next_order - 1, 5),
+                )
             }
             count => {
                 let order = known[self.random.usize(0..count)];
@@ -310,7 +324,11 @@ impl Venue {
                 (order, action, (side, self.random.i64(0..9), priority, self.random.i32(1..9)))
             }
         };
-        if action == Action::DELETE { one.orders.remove(&order) } else { one.orders.insert(order, (side, price, priority, size)) };
+        if action == Action::DELETE {
+            one.orders.remove(&order)
+        } else {
+            one.orders.insert(order, (side, price, priority, size))
+        };
         encoded(|buffer| {
             let mut message = OrderUpdateEncoder::new(buffer)?;
             message.fields().match_event(event);
@@ -442,7 +460,10 @@ fn run(seed: u64) -> u32 {
         for (kind, bytes) in venue.loops() {
             channel.snapshot(kind, &bytes, |_| ()).expect("a good packet");
         }
-        assert!(round == 0 || check(&channel, &venue, venue.sequence()..=venue.sequence(), seed), "seed {seed}: all is live");
+        assert!(
+            round == 0 || check(&channel, &venue, venue.sequence()..=venue.sequence(), seed),
+            "seed {seed}: all is live"
+        );
     }
     recovered
 }

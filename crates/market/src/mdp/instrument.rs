@@ -283,7 +283,8 @@ mod tests {
 
     #[test]
     fn every_instrument_is_found_and_no_other() {
-        let mut all = Instruments::new(Limits { instruments: 500, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
+        let mut all =
+            Instruments::new(Limits { instruments: 500, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
         for id in 0..500 {
             assert_eq!(all.add(id * 1_000_003, 10, 2), Ok(id as usize));
         }
@@ -291,7 +292,8 @@ mod tests {
         for id in 0..500 {
             assert_eq!((all.find(id * 1_000_003), all.find(id * 1_000_003 + 7)), (Some(id as usize), None));
         }
-        let none = Instruments::new(Limits { instruments: 0, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
+        let none =
+            Instruments::new(Limits { instruments: 0, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
         assert_eq!(none.find(5), None);
     }
 
