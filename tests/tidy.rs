@@ -22,6 +22,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("metrics", &["sys"]),
     ("fix", &["sys", "socket", "metrics"]),
     ("market", &["sys", "ring", "wire"]),
+    ("sbe_generator", &["sys"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
@@ -246,6 +247,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/ring/Cargo.lock",
         "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
+        "peers/sbe/Cargo.lock",
         "fuzz/Cargo.lock",
         "tests/outside/Cargo.lock",
     ] {
@@ -328,6 +330,7 @@ const TELLS_NEXT: &[(&str, &[&str])] = &[
     ("lab", &["usage"]),
     ("testkit", &["usage"]),
     ("tune", &["usage"]),
+    ("sbe_generator", &["usage", "failed"]),
 ];
 
 #[test]

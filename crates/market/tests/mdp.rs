@@ -225,11 +225,14 @@ fn trades_are_told_of_stale_books_too() {
     assert!(events.contains(&told), "{events:?}");
 }
 
+/// An order: side, price, priority, size.
+type Placed = (usize, i64, u64, i32);
+
 /// A venue's instrument: its visible levels and its orders.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listed {
     sides: [Vec<(i64, i32)>; 2],
-    orders: BTreeMap<u64, (usize, i64, u64, i32)>,
+    orders: BTreeMap<u64, Placed>,
     rpt_seq: u32,
 }
 
@@ -371,7 +374,7 @@ impl Venue {
     fn order_snapshot(&self, id: i32, one: &Listed, reports: u32) -> Vec<Vec<u8>> {
         let orders: Vec<_> = one.orders.iter().collect();
         let chunks: Vec<_> = if orders.is_empty() { vec![&orders[..]] } else { orders.chunks(3).collect() };
-        let write = |(at, chunk): (usize, &&[(&u64, &(usize, i64, u64, i32))])| {
+        let write = |(at, chunk): (usize, &&[(&u64, &Placed)])| {
             encoded(|buffer| {
                 let mut message = OrderSnapshotEncoder::new(buffer)?;
                 let mut fields = message.fields();

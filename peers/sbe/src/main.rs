@@ -2,8 +2,10 @@
 //! thread, no system call.
 //!
 //! `sidestep-peers-sbe [ROUNDS]`; see `peers/sbe/run`. A round takes A B B A; the two passes of each are its A/A control. Both step by the
-//! received block lengths, check every length, and make optional values of null values.
+//! received block lengths, check every length, and make optional values of null values, and neither allocates.
 
+#[path = "../../allocations.rs"]
+mod allocations;
 mod messages;
 mod ours;
 #[path = "../../rounds.rs"]
@@ -15,6 +17,9 @@ use messages::{Messages, messages};
 use rounds::{median, rounds};
 use std::hint::black_box;
 use std::time::Instant;
+
+#[global_allocator]
+static COUNTING: allocations::Counting = allocations::Counting;
 
 type Decode = fn(&[u8]) -> Option<u64>;
 
@@ -46,8 +51,10 @@ fn agree(messages: &Messages) {
 }
 
 fn measure(messages: &Messages, rounds: usize) {
-    for (_, decode) in CONTESTANTS {
+    for (name, decode) in CONTESTANTS {
+        let before = allocations::so_far();
         (0..WARM_UP).for_each(|_| _ = slice(decode, messages));
+        assert_eq!(allocations::so_far(), before, "{name} allocates");
     }
     let mut seen: [Vec<[f64; 2]>; 2] = [Vec::with_capacity(rounds), Vec::with_capacity(rounds)];
     for _ in 0..rounds {

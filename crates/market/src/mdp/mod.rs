@@ -7,7 +7,8 @@
 //! | `price_book`, `order_book` | the books of an instrument |
 //! | `instrument` | an instrument: its books, and how far each of them is |
 //! | `apply` | what a message changes |
-//! | `channel` | the entrance: the incremental feed, both snapshot loops |
+//! | `channel` | the entrance, and the incremental feed |
+//! | `snapshot` | both snapshot loops, and how a book catches up after a snapshot |
 //! | `held` | packets held while books are stale |
 //! | `event` | what a channel tells, limits, counters |
 //!
@@ -31,6 +32,7 @@ mod order_book;
 mod packet;
 mod price_book;
 pub mod schema;
+mod snapshot;
 
 pub use channel::Channel;
 pub use event::{BookKind, Counters, Event, Limits, StaleReason};
