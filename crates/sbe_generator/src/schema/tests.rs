@@ -48,7 +48,7 @@ fn unknown_types_and_recursion_are_refused() {
     assert!(refused_message(circle, "<field name='F' id='1' type='A'/>").contains("contains itself"));
     let mut deep = String::from("<composite name='C0'><type name='x' primitiveType='int8'/></composite>");
     (1..20).for_each(|at| {
-        deep.push_str(&format!("<composite name='C{at}'><ref name='c' type='C{}'/></composite>", at - 1))
+        deep.push_str(&format!("<composite name='C{at}'><ref name='c' type='C{}'/></composite>", at - 1));
     });
     assert!(refused_message(&deep, "<field name='F' id='1' type='C19'/>").contains("more than 8 deep"));
     assert!(
