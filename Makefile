@@ -105,12 +105,14 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 
 peers: build ## Measure against other rings, smoltcp, lwIP, FIX and ITCH codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, order books, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX and SBE codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/tcp/run
 	peers/codec/run
 	peers/itch/run
 	peers/book/run
+	peers/sbe/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/programs/run
@@ -146,3 +148,4 @@ clean: ## Remove build results and measurements
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
 	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/book/target peers/book/parity/target peers/fix/*/target
 	rm -rf $(OUT) fuzz/target parquet/target peers/ring/target peers/tcp/target peers/codec/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/sbe/target peers/fix/*/target

@@ -24,6 +24,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("venue", &["sys", "socket", "fix"]),
     ("market", &["sys", "ring", "wire"]),
     ("feed_handler", &["sys", "ring", "socket", "market"]),
+    ("sbe_generator", &["sys"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
     ("report", &["sys"]),
@@ -253,6 +254,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
         "peers/itch/Cargo.lock",
+        "peers/sbe/Cargo.lock",
         "fuzz/Cargo.lock",
         "parquet/Cargo.lock",
         "tests/outside/Cargo.lock",
@@ -336,6 +338,7 @@ const TELLS_NEXT: &[(&str, &[&str])] = &[
     ("lab", &["usage"]),
     ("testkit", &["usage"]),
     ("tune", &["usage"]),
+    ("sbe_generator", &["usage", "failed"]),
 ];
 
 #[test]

@@ -22,7 +22,7 @@ pub(crate) struct Element {
     /// The line in which it begins.
     pub(crate) line: usize,
     pub(crate) attributes: BTreeMap<String, String>,
-    pub(crate) children: Vec<Element>,
+    pub(crate) children: Vec<Self>,
     /// Its characters, without those of children.
     pub(crate) text: String,
 }

@@ -106,11 +106,14 @@ pub struct Limits {
     pub orders_per_side: usize,
     /// Packets held while books are stale, 1.5 KB each: as many as come during one snapshot loop.
     pub packets_held: usize,
+    /// After a packet gap, a book by price is live again if its next update has the next number. That is soon, and usual; it is wrong if a
+    /// channel reset is among the lost packets, as numbers begin anew after it. Otherwise only a snapshot helps.
+    pub trusts_numbers: bool,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { instruments: 1_000, orders_per_side: 0, packets_held: 4_096 }
+        Self { instruments: 1_000, orders_per_side: 0, packets_held: 4_096, trusts_numbers: false }
     }
 }
 

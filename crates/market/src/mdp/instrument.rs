@@ -148,6 +148,7 @@ impl Instrument {
             Some(last) if rpt_seq > last + 1 => return Numbered::Gap(last + 1),
             Some(_) => true,
             None if self.prices.is_live => true,
+            // Nothing came before the first update of all; after a channel reset that was lost, nothing is left of it.
             None => rpt_seq == 1,
         };
         if !next {
@@ -233,6 +234,9 @@ impl Instruments {
     pub(super) fn stale_all(&mut self, reason: StaleReason, sink: &mut impl FnMut(Event)) {
         for instrument in &mut self.list {
             instrument.stale(BookKind::Prices, reason, sink);
+            if !self.limits.trusts_numbers {
+                instrument.rpt_seq = None;
+            }
             if self.limits.orders_per_side > 0 {
                 instrument.stale(BookKind::Orders, reason, sink);
             }
@@ -279,7 +283,8 @@ mod tests {
 
     #[test]
     fn every_instrument_is_found_and_no_other() {
-        let mut all = Instruments::new(Limits { instruments: 500, orders_per_side: 0, packets_held: 0 });
+        let mut all =
+            Instruments::new(Limits { instruments: 500, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
         for id in 0..500 {
             assert_eq!(all.add(id * 1_000_003, 10, 2), Ok(id as usize));
         }
@@ -287,7 +292,8 @@ mod tests {
         for id in 0..500 {
             assert_eq!((all.find(id * 1_000_003), all.find(id * 1_000_003 + 7)), (Some(id as usize), None));
         }
-        let none = Instruments::new(Limits { instruments: 0, orders_per_side: 0, packets_held: 0 });
+        let none =
+            Instruments::new(Limits { instruments: 0, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
         assert_eq!(none.find(5), None);
     }
 
@@ -306,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_number_after_a_packet_gap_proves_that_nothing_is_missing() {
+    fn the_next_number_after_a_packet_gap_is_trusted_if_it_was_kept() {
         let mut one = Instrument::new(0);
         one.number(1, 1, &mut ignore);
         let mut told = Vec::new();

@@ -7,7 +7,8 @@
 //! | `price_book`, `order_book` | the books of an instrument |
 //! | `instrument` | an instrument: its books, and how far each of them is |
 //! | `apply` | what a message changes |
-//! | `channel` | the entrance: the incremental feed, both snapshot loops |
+//! | `channel` | the entrance, and the incremental feed |
+//! | `snapshot` | both snapshot loops, and how a book catches up after a snapshot |
 //! | `held` | packets held while books are stale |
 //! | `event` | what a channel tells, limits, counters |
 //!
@@ -16,8 +17,8 @@
 //!
 //! * A book is consistent at the end of an event of the matching engine, which may be in the middle of a packet or some packets later:
 //!   [`Event::Book`] is told then.
-//! * After a packet gap every book is stale. A book by price is live again if its next update has the next number (`RptSeq`), or by a
-//!   snapshot; a book by order by a snapshot alone, as its messages have no such number.
+//! * After a packet gap every book is stale, until a snapshot. The number of an instrument's updates (`RptSeq`) tells that one is missing; that
+//!   none is missing it tells only if no channel reset was lost ([`Limits::trusts_numbers`]). Messages of books by order have no such number.
 //! * A snapshot is taken only if the packets after it are held, or are still to come. Instruments that a whole loop has not have empty books.
 //! * Prices have nine decimals ([`PRICE_DECIMALS`]). Null values are the greatest of their type.
 //! * The venue's feed may cross (bid above offer) within an event, and sometimes outside of one: nothing here takes that for an error.
@@ -31,6 +32,7 @@ mod order_book;
 mod packet;
 mod price_book;
 pub mod schema;
+mod snapshot;
 
 pub use channel::Channel;
 pub use event::{BookKind, Counters, Event, Limits, StaleReason};

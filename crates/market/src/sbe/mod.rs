@@ -19,6 +19,24 @@
 //! What SBE 1.0 cannot do: a reader cannot skip a group that a later version adds in front of var-data, or in the entries of a group. Bytes behind the last
 //! known part of a message are ignored; the framing tells where the next message begins.
 //!
+//! ```
+//! use sidestep_market::mdp::schema::{BookUpdateEncoder, Message};
+//!
+//! let mut buffer = [0; 256];
+//! let mut levels = BookUpdateEncoder::new(&mut buffer)?.levels()?;
+//! levels.entry()?.security_id(7).rpt_seq(1).level(1).price().mantissa(Some(5_000_000_000));
+//! let length = levels.end().orders()?.end();
+//!
+//! let Message::BookUpdate(update) = Message::decode(&buffer[..length])? else { unreachable!() };
+//! let levels = update.levels()?;
+//! for level in levels {
+//!     assert_eq!((level.security_id(), level.price().mantissa()), (7, Some(5_000_000_000)));
+//!     assert_eq!(level.size(), None, "the null value");
+//! }
+//! assert_eq!(levels.after().orders()?.len(), 0);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Source: FIX Trading Community, Simple Binary Encoding 1.0, sections 2 to 4.
 
 mod block;

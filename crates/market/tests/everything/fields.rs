@@ -140,7 +140,7 @@ impl<'a> Fields<'a> {
     /// The field `OptionalCode`. Nothing if it is the null value.
     #[inline(always)]
     pub fn optional_code(&self) -> Option<&'a [u8; 4]> {
-        sbe::present(sbe::chunk(self.block, 71), &[32; 4])
+        sbe::present(sbe::chunk(self.block, 71), &[45; 4])
     }
 
     /// The field `Three`.

@@ -47,7 +47,7 @@ impl FieldsFields<'_> {
         sbe::put(block, 46, u16::MAX.to_be_bytes());
         sbe::put(block, 48, i64::MAX.to_be_bytes());
         sbe::put(block, 56, f64::NAN.to_be_bytes());
-        sbe::put(block, 71, [32; 4]);
+        sbe::put(block, 71, [45; 4]);
         sbe::put(block, 89, u8::MAX.to_be_bytes());
         types::EngineFields::blank(sbe::chunk_mut(block, 92));
         types::DecimalFields::blank(sbe::chunk_mut(block, 120));
@@ -178,7 +178,7 @@ impl FieldsFields<'_> {
     /// The field `OptionalCode`.
     #[inline(always)]
     pub fn optional_code(&mut self, value: Option<&[u8; 4]>) -> &mut Self {
-        sbe::put(self.0, 71, *value.unwrap_or(&[32; 4]));
+        sbe::put(self.0, 71, *value.unwrap_or(&[45; 4]));
         self
     }
 

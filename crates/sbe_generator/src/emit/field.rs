@@ -225,10 +225,10 @@ pub(super) fn blanks(context: &Context<'_>, block: &Block) -> Vec<String> {
             Kind::Enum(index, Some(null)) => {
                 blank(&mut lines, at, context.schema.enums[*index].primitive, *null, order);
             }
-            Kind::Array(primitive @ (Primitive::Char | Primitive::Uint8), length, Some(null)) => {
-                if null.integer() != 0 {
-                    lines.push(format!("sbe::put(block, {at}, [{}; {length}]);", literal(*primitive, *null)));
-                }
+            Kind::Array(primitive @ (Primitive::Char | Primitive::Uint8), length, Some(null))
+                if null.integer() != 0 =>
+            {
+                lines.push(format!("sbe::put(block, {at}, [{}; {length}]);", literal(*primitive, *null)));
             }
             Kind::Composite(index) if !blanks(context, &context.schema.composites[*index].block).is_empty() => {
                 lines.push(format!("{}Fields::blank(sbe::chunk_mut(block, {at}));", context.composite(*index)));

@@ -174,9 +174,9 @@ impl Views<'_> {
         block::structure(&mut self.out, entry, of, has_tail);
         self.out.gap();
         if has_tail {
-            self.nested(group, entry)
+            self.nested(group, entry);
         } else {
-            self.flat(group, entry)
+            self.flat(group, entry);
         }
         self.out.gap();
         self.out.line(0, format!("impl<'a> {entry}<'a> {{"));

@@ -7,6 +7,8 @@ mod attributes;
 mod frame;
 mod layout;
 mod message;
+#[cfg(test)]
+mod tests;
 mod types;
 mod value;
 
