@@ -145,7 +145,4 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/book/target peers/book/parity/target peers/fix/*/target
-	rm -rf $(OUT) fuzz/target parquet/target peers/ring/target peers/tcp/target peers/codec/target peers/fix/*/target
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/sbe/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target peers/book/target peers/book/parity/target parquet/target peers/sbe/target

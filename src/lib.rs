@@ -525,9 +525,9 @@ pub mod market {
         pub use sidestep_market::ouch::{
             Accepted, AccountQuery, Answer, Appendage, BrokenTrade, BuildError, CancelOrder, CancelPending,
             CancelRejected, Cancelled, Capacity, Change, ClOrdId, Counters, CrossType, Display, Element, Elements,
-            EnterOrder, Executed, Limits, Malformed, Modified, ModifyOrder, OpenOrders, Order, OrderSide, PRICE_DECIMALS,
-            PRICE_MARKET, PRICE_MAX, PriorityUpdate, QUANTITY_MAX, QueryResponse, Refused, Rejected, ReplaceOrder,
-            Replaced, Request, Restated, SelfMatchCancelled, Stage, SystemEvent, TimeInForce, UserRefNum,
+            EnterOrder, Executed, Limits, Malformed, Modified, ModifyOrder, OpenOrders, Order, OrderSide,
+            PRICE_DECIMALS, PRICE_MARKET, PRICE_MAX, PriorityUpdate, QUANTITY_MAX, QueryResponse, Refused, Rejected,
+            ReplaceOrder, Replaced, Request, Restated, SelfMatchCancelled, Stage, SystemEvent, TimeInForce, UserRefNum,
         };
     }
 
