@@ -26,7 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("feed_handler", &["sys", "ring", "socket", "market"]),
     ("sbe_generator", &["sys"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
-    ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
+    ("capi", &["sys", "ring", "control_api", "socket", "fix", "market", "feed_handler"]),
     ("report", &["sys"]),
     ("lab", &["sys"]),
     ("tune", &["sys"]),
