@@ -244,7 +244,7 @@ mod tests {
             while let waiting @ [_, ..] = self.glimpse.output(connection) {
                 bytes.extend_from_slice(waiting);
                 let count = waiting.len();
-                self.glimpse.sent(at(0), connection, count);
+                self.glimpse.sent(at(2_000_000_000), connection, count);
                 self.glimpse.poll(at(2_000_000_000), connection);
                 self.trade(steps);
             }
