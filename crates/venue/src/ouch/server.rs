@@ -10,8 +10,9 @@ use crate::soup::{Connection, End, Login, Packet};
 /// Users at most.
 pub const USERS_MAX: usize = 256;
 
-/// Connections at most, those that have not logged in included.
-pub const CONNECTIONS_MAX: usize = 1_024;
+/// Connections at most, those that have not logged in included: half of the descriptors that a process has by default, so that
+/// a crowd here does not keep FIX and GLIMPSE from theirs.
+pub const CONNECTIONS_MAX: usize = 512;
 
 /// The kind of owner that [`matching::Enter::owner`] has for orders of this server.
 const OWNER: u64 = 1 << 62;
