@@ -177,6 +177,8 @@ impl Ouch {
             self.counters.malformed += 1;
             return;
         };
+        // What others did to this user's orders before counts before.
+        self.fetch(time, core);
         self.accounts[account].handle(time.day_ns, &request, core);
         self.fetch(time, core);
     }
@@ -263,6 +265,7 @@ impl Service for Ouch {
         let Some(account) = place.account else { return };
         self.accounts[account].connection = None;
         if self.settings.cancel_on_disconnect {
+            self.fetch(time, core);
             self.accounts[account].cancel_all(time.day_ns, core);
             self.fetch(time, core);
         }
