@@ -103,11 +103,12 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX and ITCH codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/tcp/run
 	peers/codec/run
+	peers/itch/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/programs/run
@@ -137,4 +138,4 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
