@@ -11,7 +11,7 @@ INSTALL_PLACES = $(foreach place,$(PLACES),$(place)='$($(place))')
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-.PHONY: help build binary library share module demo install uninstall install-debug packages packages-test image crates test conformance lint book bench peers peers-fix fuzz models tsan clean
+.PHONY: help build binary library share module demo install uninstall install-debug packages packages-test image crates test conformance lint book bench parquet peers peers-fix fuzz models tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -104,11 +104,15 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
 peers: build ## Measure against other rings, smoltcp, lwIP, FIX and ITCH codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, order books, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX and SBE codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/tcp/run
 	peers/codec/run
 	peers/itch/run
+	peers/book/run
+	peers/sbe/run
 	peers/c-loop/run
 	peers/sockperf/run
 	peers/programs/run
@@ -119,6 +123,9 @@ peers-fix: build ## Measure against QuickFIX/J, QuickFIX, quickfixgo, Philadelph
 	peers/fix/run
 	peers/fix/interop
 	peers/fix/cost
+
+parquet: ## Build and test parquet/target/release/sidestep-parquet, a workspace of its own (some minutes)
+	cd parquet && CARGO_TARGET_DIR=target $(CARGO) test --release --locked && CARGO_TARGET_DIR=target $(CARGO) build --release --locked
 
 fuzz: ## Fuzz every parser, FUZZ_SECONDS each (needs a nightly toolchain)
 	@scripts/bootstrap fuzz
@@ -138,4 +145,4 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target
+	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target peers/book/target peers/book/parity/target parquet/target peers/sbe/target

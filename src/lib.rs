@@ -1,4 +1,4 @@
-//! Low-latency networking for trading on stock Linux: UDP and TCP past the kernel, messages through shared memory, FIX.
+//! Low-latency networking for trading on stock Linux: UDP and TCP past the kernel, messages through shared memory, FIX, market data.
 //!
 //! This is the one crate that a program depends on. The command `sidestep`, of the same package, measures a host, tunes it, and
 //! runs the control plane (`sidestep control`) that lends AF_XDP sockets to programs without privileges.
@@ -12,6 +12,7 @@
 //! | [`datagram`] | one type of datagram socket with a peer: kernel UDP, io_uring, shared memory, UDP of an engine |
 //! | [`ring`] | single-producer rings and broadcast rings, in a process and between processes; packets in rings that the kernel fills |
 //! | [`fix`] | FIX 4.0 to 5.0 SP2: codec, sessions, journal, engine |
+//! | [`market`] | market data: feed handlers, order books, ITCH, MoldUDP64, OUCH, GLIMPSE; best bids and offers in shared memory |
 //! | [`idle`] | idle strategies: spin, yield, park |
 //! | [`error`] | the error type of set-up calls |
 //!
@@ -175,9 +176,47 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Market data
+//!
+//! A [`market::feed_handler::FeedHandler`] joins the lines of a feed and keeps its books: messages are merged by their sequence
+//! numbers, what is missing is asked for, and the feed says at any time whether it is live.
+//!
+//! ```
+//! use sidestep::market::feed_handler::{FeedHandler, Line, Options};
+//! use sidestep::market::mold64::PacketWriter;
+//! use sidestep::market::{Alpha, Locate, Sequence, Side, book, feed::State};
+//!
+//! // Lines A and B: groups, as a rule; here datagrams to two ports of this host.
+//! let ports = [0, 1].map(|_| std::net::UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()));
+//! let lines = ports.into_iter().map(|port| port.map(|port| Line::new("lo", port)));
+//! let mut options = Options::of(lines.collect::<Result<Vec<_>, _>>()?);
+//! options.channel.books = book::Limits { instruments: 10, orders: 100, levels: 100, side_levels: 100 };
+//! let mut handler = FeedHandler::open(&options)?;
+//!
+//! // An exchange sends message 1 of a session on both: a bid of 100 for 63.02.
+//! let add = b"A\x00\x07\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01B\0\0\0\x64CVLT    \x00\x09\x9d\xb8";
+//! let mut buffer = [0; 1400];
+//! let mut packet = PacketWriter::new(&mut buffer, Alpha(*b"DAY1      "), Sequence(1)).expect("it has room");
+//! assert!(packet.push(add));
+//! let packet = packet.finish();
+//! let exchange = std::net::UdpSocket::bind("127.0.0.1:0")?;
+//! for line in &options.lines {
+//!     exchange.send_to(packet, line.group)?;
+//! }
+//!
+//! while handler.channel().feed().state() != State::Live {
+//!     handler.poll(&mut ())?;
+//! }
+//! let book = handler.channel().books().book(Locate(7)).expect("it is within the limits");
+//! let bid = book.best(Side::Buy).expect("there is one");
+//! assert_eq!((bid.price.display(4).to_string().as_str(), bid.shares), ("63.0200", 100));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Where to go on
 //!
-//! `examples/` has whole programs: echo servers, multicast receivers, rings between processes, a FIX acceptor and initiator.
+//! `examples/` has whole programs: echo servers, multicast receivers, rings between processes, a FIX acceptor and initiator, a feed
+//! handler, a market maker.
 //! `README.md` shows the command, `ARCHITECTURE.md` the layers, `SPEC.md` the measured latencies and their limits.
 #![forbid(unsafe_code)]
 
@@ -381,6 +420,140 @@ pub mod fix {
         #[doc(inline)]
         pub use sidestep_fix::value::{
             Decimal, Precision, UtcDate, UtcTime, UtcTimestamp, boolean, character, integer, unsigned,
+        };
+    }
+}
+
+/// Market data: protocols, arbitration of lines, recovery, order books, order entry; and the handler that runs them over sockets.
+///
+/// All but the [`feed_handler`](market::feed_handler) is sans-IO: bytes and time in, events and actions out.
+pub mod market {
+    #[doc(inline)]
+    pub use sidestep_market::units::{
+        Alpha, LineId, Locate, Mpid, Nanos, OrderReference, Price, Sequence, Side, Symbol,
+    };
+
+    /// Lines, merged into one sequence of messages.
+    pub mod arbiter {
+        #[doc(inline)]
+        pub use sidestep_market::arbiter::{
+            Arbiter, Delivery, Histogram, Limits, LineKind, LineStatistics, Origin, Placed,
+        };
+    }
+
+    /// Order books of all instruments of a channel.
+    pub mod book {
+        #[doc(inline)]
+        pub use sidestep_market::book::{
+            Ahead, Book, Books, Change, Depth, Limits, Order, PriceLevel, Refusal, Suspect, Touched,
+        };
+
+        /// Books of levels by number, as CME sends them.
+        pub mod by_price {
+            #[doc(inline)]
+            pub use sidestep_market::book::by_price::{Action, Book, DEPTH_MAX, Level, Refusal};
+        }
+    }
+
+    /// Captures of datagrams: pcap, pcapng, BinaryFILE.
+    pub mod capture {
+        #[doc(inline)]
+        pub use sidestep_market::capture::{
+            BinaryFile, BinaryFileWriter, Capture, CaptureError, Datagram, End, INTERFACES_MAX, Interface, InterfaceId,
+            LinkType, NotUdp, PACKET_BYTES_MAX, Packet, Writer, datagram,
+        };
+    }
+
+    /// Normalised events, 56 bytes each.
+    pub mod event {
+        #[doc(inline)]
+        pub use sidestep_market::event::{EVENT_BYTES, Event, Events, Flags, Kind, Origin, Unknown};
+    }
+
+    /// One channel: lines in, messages in order out, and what is to be done when some are missing.
+    pub mod feed {
+        #[doc(inline)]
+        pub use sidestep_market::feed::{Action, Adoption, Counters, Feed, Handler, Join, Policy, Refused, State, Why};
+    }
+
+    /// Market data from the wire to books, on one thread.
+    pub mod feed_handler {
+        #[doc(inline)]
+        pub use sidestep_feed_handler::{
+            Application, Arrival, Channel, ChannelOptions, Counters, Directory, FeedHandler, LINES_MAX, Line,
+            LineOptions, Lines, Options, Publication, SERVERS_MAX, SOURCES_MAX, SnapshotServer, Update, Wanted,
+            line_kinds, name, recovery_line,
+        };
+    }
+
+    /// The framing of datagrams, for protocols of one's own.
+    pub mod framing {
+        #[doc(inline)]
+        pub use sidestep_market::framing::{Body, Framing, Head};
+    }
+
+    /// Snapshots by GLIMPSE 5.0.
+    pub mod glimpse {
+        #[doc(inline)]
+        pub use sidestep_market::glimpse::{Client, Event, Failure, Limits, State};
+    }
+
+    /// TotalView-ITCH 5.0.
+    pub mod itch {
+        #[doc(inline)]
+        pub use sidestep_market::itch::{
+            AddOrder, AddOrderMpid, BrokenTrade, COMMON_BYTES, CrossTrade, DirectListing, IpoQuotingPeriod,
+            LEVEL_DECIMALS, LuldAuctionCollar, MESSAGE_BYTES_MAX, Malformed, MarketParticipantPosition, Message,
+            MwcbDeclineLevel, MwcbStatus, NetOrderImbalance, OperationalHalt, OrderCancel, OrderDelete, OrderExecuted,
+            OrderExecutedWithPrice, OrderReplace, PRICE_DECIMALS, RegShoRestriction, RetailInterest, StockDirectory,
+            StockTradingAction, SystemEvent, Trade, Value,
+        };
+    }
+
+    /// MoldUDP64.
+    pub mod mold64 {
+        #[doc(inline)]
+        pub use sidestep_market::mold64::{
+            HEADER_BYTES, LENGTH_BYTES, MESSAGES_MAX, Malformed, Messages, Mold64, NoRoom, Packet, PacketWriter,
+            Request, Session, ShortRequest,
+        };
+    }
+
+    /// Orders by OUCH 5.0.
+    pub mod ouch {
+        #[doc(inline)]
+        pub use sidestep_market::ouch::{
+            Accepted, AccountQuery, Answer, Appendage, BrokenTrade, BuildError, CancelOrder, CancelPending,
+            CancelRejected, Cancelled, Capacity, Change, ClOrdId, Counters, CrossType, Display, Element, Elements,
+            EnterOrder, Executed, Limits, Malformed, Modified, ModifyOrder, OpenOrders, Order, OrderSide,
+            PRICE_DECIMALS, PRICE_MARKET, PRICE_MAX, PriorityUpdate, QUANTITY_MAX, QueryResponse, Refused, Rejected,
+            ReplaceOrder, Replaced, Request, Restated, SelfMatchCancelled, Stage, SystemEvent, TimeInForce, UserRefNum,
+        };
+    }
+
+    /// Events and best bids and offers, for other processes of the host.
+    pub mod publish {
+        #[doc(inline)]
+        pub use sidestep_market::publish::{
+            Channel, Directory, Instrument, Interest, Level, State, SubscribeError, Subscriber, Top, Tops, Update,
+        };
+    }
+
+    /// What views need that `sidestep market generate` has written.
+    pub mod sbe {
+        #[doc(inline)]
+        pub use sidestep_market::sbe::{
+            Dimension, End, Entries, Entry, Group, Header, Length, Malformed, MessageHeader, NESTING_MAX, NestedEntry,
+            NestedGroup, Received, Stage, Tail, Unwritable, Writer, chunk, chunk_mut, field, present, put, text,
+        };
+    }
+
+    /// SoupBinTCP 3.00, the session protocol of OUCH and GLIMPSE.
+    pub mod soup {
+        #[doc(inline)]
+        pub use sidestep_market::soup::{
+            Client, Counters, End, Event, LoginAccepted, LoginRequest, Malformed, Outbox, PACKET_BYTES_MAX,
+            PAYLOAD_BYTES_MAX, Packet, Password, Rejection, SendError, SessionName, Settings, State, UserName,
         };
     }
 }

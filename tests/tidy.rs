@@ -21,9 +21,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
     ("metrics", &["sys"]),
     ("fix", &["sys", "socket", "metrics"]),
+    ("venue", &["sys", "socket", "fix"]),
     ("market", &["sys", "ring", "wire"]),
+    ("feed_handler", &["sys", "ring", "socket", "market"]),
+    ("sbe_generator", &["sys"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
-    ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
+    ("capi", &["sys", "ring", "control_api", "socket", "fix", "market", "feed_handler"]),
     ("report", &["sys"]),
     ("lab", &["sys"]),
     ("tune", &["sys"]),
@@ -55,6 +58,9 @@ const LAYERS: &[(&str, &[&str])] = &[
             "control_api",
             "socket",
             "fix",
+            "market",
+            "sbe_generator",
+            "feed_handler",
             "control",
             "bench",
             "report",
@@ -63,6 +69,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "unmodified",
             "doctor",
             "watch",
+            "venue",
         ],
     ),
     ("testkit", &["sys", "lab"]),
@@ -116,7 +123,7 @@ fn files(folder: &Path, endings: &[&str]) -> Vec<PathBuf> {
 }
 
 fn sources() -> Vec<PathBuf> {
-    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "peers"]
+    ["crates", "bpf", "kernel", "src", "include", "tests", "examples", "fuzz", "parquet", "peers"]
         .iter()
         .flat_map(|folder| files(&root().join(folder), &["rs", "c", "h"]))
         .collect()
@@ -247,7 +254,9 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
         "peers/itch/Cargo.lock",
+        "peers/sbe/Cargo.lock",
         "fuzz/Cargo.lock",
+        "parquet/Cargo.lock",
         "tests/outside/Cargo.lock",
     ] {
         let locked = read(&root().join(file));
@@ -329,6 +338,7 @@ const TELLS_NEXT: &[(&str, &[&str])] = &[
     ("lab", &["usage"]),
     ("testkit", &["usage"]),
     ("tune", &["usage"]),
+    ("sbe_generator", &["usage", "failed"]),
 ];
 
 #[test]
@@ -387,7 +397,7 @@ fn every_crate_stands_in_the_architecture() {
 }
 
 /// The modules of the public face (`src/lib.rs`), in its order.
-const FACE: &[&str] = &["error", "engine", "udp", "tcp", "stream", "datagram", "ring", "idle", "fix"];
+const FACE: &[&str] = &["error", "engine", "udp", "tcp", "stream", "datagram", "ring", "idle", "fix", "market"];
 
 #[test]
 fn the_face_is_an_explicit_list() {

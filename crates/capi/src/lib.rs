@@ -1,10 +1,10 @@
-//! L3: the C ABI of the rings, of the accelerated sockets and of the FIX engine.
-//! `include/sidestep/{error,ring,ring_flow,socket,fix}.h` is its contract; a test compares every prototype, structure and number
+//! L5: the C ABI of the rings, of the accelerated sockets, of the FIX engine and of market data.
+//! `include/sidestep/{error,ring,ring_flow,socket,fix,market}.h` is its contract; a test compares every prototype, structure and number
 //! there with this crate.
 //!
 //! Every call checks its pointers for null, catches panics, returns 0 or a negative code, and stores the reason of a
-//! failure for the calling thread. There is no logic here: a call is one call of `sidestep_ring`, `sidestep_socket` or
-//! `sidestep_fix`.
+//! failure for the calling thread. There is no logic here: a call is one call of `sidestep_ring`, `sidestep_socket`,
+//! `sidestep_fix` or `sidestep_feed_handler`.
 //!
 //! # Safety
 //!
@@ -19,6 +19,7 @@ pub mod codes;
 pub mod consumer;
 pub mod fix;
 pub mod flow;
+pub mod market;
 pub mod producer;
 pub mod publisher;
 pub mod segment;

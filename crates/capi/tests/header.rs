@@ -5,6 +5,7 @@ mod support;
 use sidestep_c::codes;
 use sidestep_c::fix;
 use sidestep_c::flow::{self, CFlowCounts, CFlowOptions, CFlowWay, CPacket};
+use sidestep_c::market::{self, CFeedOptions, CFeedStatus, CLevel, CUpdate};
 use sidestep_c::socket::{address::CAddress, engine::CEngineFacts, options, path, receive::CDatagram};
 use sidestep_c::socket::{send::CMessage, send::CReservation, udp::CCounts, udp::CUndelivered};
 use sidestep_c::views::{CFlow, CHolder, CInfo, CPeer, CStat};
@@ -17,7 +18,7 @@ use std::process::Command;
 use support::{C99, CXX11, compile, differences, header, include, library_folder};
 
 /// The headers that declare calls.
-const HEADERS: [&str; 5] = ["error.h", "ring.h", "socket.h", "ring_flow.h", "fix.h"];
+const HEADERS: [&str; 6] = ["error.h", "ring.h", "socket.h", "ring_flow.h", "fix.h", "market.h"];
 
 macro_rules! structure {
     ($all:ident, $rust:ty, $c:literal, $($field:ident),+) => {
@@ -145,6 +146,40 @@ fn fix_h() -> BTreeMap<String, u64> {
     all
 }
 
+fn market_h() -> BTreeMap<String, u64> {
+    let mut all = named([
+        ("BUY", market::BUY),
+        ("SELL", market::SELL),
+        ("FEED_UNKNOWN", market::FEED_UNKNOWN),
+        ("FEED_LIVE", market::FEED_LIVE),
+        ("FEED_STALE", market::FEED_STALE),
+        ("FEED_RECOVERING", market::FEED_RECOVERING),
+        ("UPDATE_EVENT", market::UPDATE_EVENT),
+        ("UPDATE_TOP", market::UPDATE_TOP),
+        ("UPDATE_SYNCHRONISED", market::UPDATE_SYNCHRONISED),
+        ("UPDATE_RESET", market::UPDATE_RESET),
+    ]);
+    structure!(all, CFeedOptions, "sidestep_feed_options", lines, rerequest, glimpse, publish, orders, instruments);
+    structure!(all, CFeedOptions, "sidestep_feed_options", levels, accelerate);
+    structure!(all, CFeedStatus, "sidestep_feed_status", next_sequence, messages, gaps, lost, state, reserved, session);
+    structure!(all, CLevel, "sidestep_level", price, quantity, orders, reserved);
+    structure!(
+        all,
+        CUpdate,
+        "sidestep_update",
+        sequence,
+        time_ns,
+        arrived_ns,
+        reference,
+        price,
+        quantity,
+        update,
+        kind
+    );
+    structure!(all, CUpdate, "sidestep_update", locate, side, flags, state, bid, offer);
+    all
+}
+
 fn socket_structures(all: &mut BTreeMap<String, u64>) {
     use options::{CEngineOptions, CUdpOptions};
     use path::CPath;
@@ -172,7 +207,9 @@ fn socket_structures(all: &mut BTreeMap<String, u64>) {
 #[test]
 fn numbers_and_structures_are_those_of_rust() {
     let none: Vec<String> = Vec::new();
-    for (name, expected) in HEADERS.into_iter().zip([error_h(), ring_h(), socket_h(), ring_flow_h(), fix_h()]) {
+    for (name, expected) in
+        HEADERS.into_iter().zip([error_h(), ring_h(), socket_h(), ring_flow_h(), fix_h(), market_h()])
+    {
         assert_eq!(differences(&include(), name, expected, |_, _| true), none, "{name}");
     }
 }
@@ -305,6 +342,12 @@ fn declare(kind: &str, name: &str) -> String {
         "CFlowWay" => "sidestep_flow_way",
         "CFlowCounts" => "sidestep_flow_counts",
         "CPacket" => "sidestep_packet",
+        "Feed" => "sidestep_feed",
+        "CFeedOptions" => "sidestep_feed_options",
+        "CFeedStatus" => "sidestep_feed_status",
+        "CLevel" => "sidestep_level",
+        "Quotes" => "sidestep_quotes",
+        "CUpdate" => "sidestep_update",
         "Segment" => "sidestep_segment",
         "Producer" => "sidestep_producer",
         "Consumer" => "sidestep_consumer",

@@ -4,6 +4,9 @@ mod bench;
 mod bench_fix;
 mod doctor;
 mod fleet;
+mod market;
+mod market_feed;
+mod market_files;
 mod ring;
 mod run;
 pub(crate) mod tune;
@@ -18,6 +21,9 @@ pub(crate) use bench_fix::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use doctor::Doctor;
 pub(crate) use fleet::{Fleet, FleetCompare};
+pub(crate) use market::*;
+pub(crate) use market_feed::*;
+pub(crate) use market_files::*;
 pub(crate) use ring::*;
 pub(crate) use run::Run;
 use sidestep_lab::MTU_USUAL;
@@ -77,6 +83,9 @@ pub(crate) enum Command {
     /// Run a FIX exchange or client, decode FIX messages, operate a FIX engine
     #[command(subcommand)]
     Fix(crate::args_fix::Fix),
+    /// Watch, decode, record and replay market data; run an exchange to trade against
+    #[command(subcommand)]
+    Market(Market),
     /// Print shell completions
     Completions {
         /// The shell

@@ -24,7 +24,8 @@ sidestep tune check --cpus 2-3                       the settings of this host t
 sidestep run -- redis-server                         an unmodified program, past the kernel
 sidestep ring tail --flow 239.1.1.1:5000 --interface eth1   packets of a group, from a ring
 sidestep fix exchange --listen 127.0.0.1:9876        a FIX exchange; then, beside it:
-sidestep fix send --to 127.0.0.1:9876 --count 10",
+sidestep fix send --to 127.0.0.1:9876 --count 10
+sidestep market exchange                             an exchange with a feed and orders",
     ),
     (
         "demo",
@@ -218,6 +219,43 @@ sidestep fix decode --dictionary FIX44.xml capture.txt",
     ),
     ("fix sessions", "sidestep fix sessions --admin fix.sock"),
     ("fix reset", "sidestep fix reset --admin fix.sock 'FIX.4.4:EXCHANGE->CLIENT'"),
+    (
+        "market exchange",
+        "sidestep market exchange                          on loopback: feed, snapshots, orders by OUCH
+sidestep market exchange --interface eth1 --rate 500k --profile open --fix 0.0.0.0:9876
+sidestep market exchange --symbols 10 --rate 100 --loss-a 1% --duration 60 --json -",
+    ),
+    (
+        "market watch",
+        "sidestep market watch --line eth1:239.192.0.1:26400 --line eth2:239.192.0.2:26400
+sidestep market watch --line lo:239.192.0.1:26400 --glimpse 127.0.0.1:26402
+sidestep market watch --line lo:239.192.0.1:26400 --rerequest 127.0.0.1:26401 --json -
+sidestep market watch --line eth1:239.192.0.1:26400@192.0.2.7 --once --symbol AAPL
+sidestep market watch --line eth1:239.192.0.1:26400 --publish /dev/shm/feed",
+    ),
+    (
+        "market decode",
+        "sidestep market decode day.pcapng --symbol AAPL --type AFEC
+sidestep market decode day.pcap --group 239.192.0.1:26400 --summary
+sidestep market decode - --json                     as in: zcat 01302019.NASDAQ_ITCH50.gz |",
+    ),
+    (
+        "market record",
+        "sidestep market record day.pcapng --line eth1:239.192.0.1:26400 --line eth2:239.192.0.2:26400
+sidestep market record day.pcapng --line eth1:239.192.0.1:26400 --spin --cpu 3 --duration 8h",
+    ),
+    (
+        "market replay",
+        "sidestep market replay day.pcapng                   counts, and the hash of the event log
+sidestep market replay day.pcapng --log events.txt --speed 1
+sidestep market replay day.pcapng --speed 8 --to lab0:239.192.0.1:26400 --to lab0:239.192.0.2:26400
+sidestep market replay day.pcapng --parquet day.parquet",
+    ),
+    (
+        "market generate",
+        "sidestep market generate venue.xml src/venue
+sidestep market generate venue.xml src/venue --runtime sidestep_market::sbe",
+    ),
     (
         "completions",
         "sidestep completions bash > /etc/bash_completion.d/sidestep

@@ -7,6 +7,7 @@ use crate::layout::{
 };
 use crate::memory::Memory;
 use crate::ring::{Cell, Kind};
+use crate::seqlock::ARRAY_KIND;
 use crate::sync::{Acquire, Relaxed, Release};
 use crate::waking::Waking;
 use sidestep_sys::Problem;
@@ -33,6 +34,7 @@ pub(crate) enum Mismatch {
     Header(u32),
     Layout(u64),
     Kind(u32),
+    Array,
     Cells(u64),
     Waking(u64),
     PidNamespace(u64),
@@ -53,6 +55,7 @@ impl fmt::Display for Mismatch {
                 write!(f, "its layout hash is {found:016x}, this program's {line:016x} or {quarter:016x} (small cells)")
             }
             Self::Kind(found) => write!(f, "its kind is {found}, which is neither spsc (1) nor broadcast (2)"),
+            Self::Array => f.write_str("it is an array of records, not a ring: sidestep_ring::seqlock reads it"),
             Self::Cells(found) => {
                 write!(f, "its capacity is {found} cells: not a power of two from {CELLS_MIN} to {CELLS_MAX}")
             }
@@ -151,6 +154,7 @@ impl Facts {
             () if order != BYTE_ORDER_MARK => return Err(Mismatch::ByteOrder),
             () if abi != ABI_VERSION => return Err(Mismatch::Abi(abi)),
             () if header as usize != HEADER_BYTES => return Err(Mismatch::Header(header)),
+            () if kind == ARRAY_KIND => return Err(Mismatch::Array),
             () => {}
         }
         let cell = Cell::ALL.into_iter().find(|cell| cell.layout_hash() == layout).ok_or(Mismatch::Layout(layout))?;
@@ -164,7 +168,7 @@ impl Facts {
     }
 }
 
-fn halves(memory: &Memory, at: usize) -> [u32; 2] {
+pub(crate) fn halves(memory: &Memory, at: usize) -> [u32; 2] {
     let word = memory.word(at).load(Relaxed);
     [word as u32, (word >> 32) as u32]
 }

@@ -146,7 +146,7 @@ const fn layout_hash(cell_bytes: usize) -> u64 {
     ])
 }
 
-const fn hash(facts: &[usize]) -> u64 {
+pub(crate) const fn hash(facts: &[usize]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     let mut index = 0;
     while index < facts.len() {

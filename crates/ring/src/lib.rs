@@ -6,6 +6,8 @@
 //! the death of either side: published messages stay, messages that were only begun are lost and counted, and a
 //! successor takes over the side.
 //!
+//! [`seqlock`]: an array of records, the newest state of many things, where a ring has their history.
+//!
 //! A message of up to [`layout::ONE_LINE_BYTES`] bytes travels in one cache line, together with its word; no other line
 //! moves between the two CPUs until a quarter of the ring is read. A ring for streams of small messages has cells of a
 //! quarter of a line instead ([`Cell`]).
@@ -42,14 +44,15 @@ mod observe;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
-mod prefetch;
-#[cfg(not(loom))]
 mod private;
 mod record;
 mod ring;
 mod role;
 #[cfg(not(loom))]
 mod segment;
+pub mod seqlock;
+#[cfg(not(loom))]
+mod shared_file;
 mod sleeper;
 pub mod spsc;
 mod sync;
@@ -74,7 +77,9 @@ pub use options::Options;
 pub use ring::{Cell, Kind};
 pub use role::{Peer, Side};
 #[cfg(not(loom))]
-pub use segment::{Backing, Segment};
+pub use segment::Segment;
+#[cfg(not(loom))]
+pub use shared_file::Backing;
 #[cfg(not(loom))]
 pub use sidestep_sys::memory::Access;
 pub use wait::{Deadline, WaitError};

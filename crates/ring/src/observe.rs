@@ -103,7 +103,7 @@ fn flow(ring: &Ring, at: usize) -> Flow {
     Flow { messages: checkpoint.sequence, bytes: checkpoint.bytes, cells: checkpoint.position }
 }
 
-fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
+pub(crate) fn holder(ring: &Ring, at: usize, sleeps_at: usize, is_closed: bool) -> Holder {
     let process = process_of(ring.memory.word(at).load(Acquire)).filter(|_| !ring.is_foreign);
     let beat = ring.memory.word(at + BEAT).load(Relaxed);
     Holder {

@@ -4,6 +4,7 @@ use crate::facts::{cells_for, ring_bytes};
 use crate::memory::Memory;
 use crate::options::Options;
 use crate::ring::Ring;
+use crate::shared_file::RING;
 use crate::waking::Waking;
 use sidestep_sys::Problem;
 use sidestep_sys::futex::{self, Scope};
@@ -28,5 +29,5 @@ pub(crate) fn available(waking: Waking, scope: Scope) -> Waking {
 }
 
 pub(crate) fn cannot_make(name: &str, why: impl std::fmt::Display) -> Problem {
-    Problem::failed(format!("cannot make a ring ({name})"), why)
+    RING.cannot_make(name, why)
 }

@@ -103,6 +103,11 @@ impl Ring {
         Self { is_foreign: true, ..Self::new(memory, Kind::Broadcast, cell, cells, Waking::Never, true) }
     }
 
+    /// The memory of an array of records ([`crate::seqlock`]), which has a ring's header and holders, and no cells.
+    pub(crate) fn of_records(memory: Memory, is_shared: bool) -> Self {
+        Self::new(memory, Kind::Broadcast, Cell::Line, 1, Waking::Never, is_shared)
+    }
+
     /// The number of cells.
     #[inline(always)]
     pub(crate) fn cells(&self) -> u64 {

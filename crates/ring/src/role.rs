@@ -14,6 +14,7 @@ use crate::sleeper::Sleeper;
 use crate::sync::{Acquire, Arc, Relaxed, SeqCst};
 use sidestep_sys::fork::ForkGuard;
 use sidestep_sys::process::{Process, Watch};
+use std::fmt;
 use std::os::fd::{AsFd, BorrowedFd};
 
 /// The most changes of holder during one attempt to take a side.
@@ -43,6 +44,17 @@ pub(crate) enum TakeError {
     Unnamed,
     /// No page is available for the guard against forked copies.
     Unguarded,
+}
+
+impl fmt::Display for TakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Held(holder) => write!(f, "process {} holds this side and lives", holder.pid),
+            Self::Contended => f.write_str("others are taking this side at this moment"),
+            Self::Unnamed => f.write_str("/proc does not show when this process started"),
+            Self::Unguarded => f.write_str("no memory is left for the guard against forked copies"),
+        }
+    }
 }
 
 /// A side of a shared ring that this process holds.

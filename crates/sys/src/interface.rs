@@ -1,7 +1,7 @@
 //! Network interfaces of the calling thread's namespace.
 
 use crate::Problem;
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -97,6 +97,21 @@ pub fn check_loopback() -> Result<(), Problem> {
         }
         // What cannot be asked is tried.
         _ => Ok(()),
+    }
+}
+
+/// The index of an interface.
+pub fn index(name: &str) -> Result<u32, Problem> {
+    let failed = |error: io::Error| {
+        Problem::failed(format!("cannot use interface {name}"), &error)
+            .next(format!("choose from: {}", names().join(", ")))
+            .errno(error.raw_os_error())
+    };
+    let text = CString::new(name).map_err(|_| failed(io::Error::from_raw_os_error(libc::ENODEV)))?;
+    // SAFETY: the name is a C string that lives until after the call.
+    match unsafe { libc::if_nametoindex(text.as_ptr()) } {
+        0 => Err(failed(io::Error::last_os_error())),
+        index => Ok(index),
     }
 }
 
@@ -215,6 +230,8 @@ mod tests {
         let name = name_of_index(1).unwrap();
         assert_eq!(name, "lo");
         assert_eq!(ethernet_address(&name).unwrap(), [0; 6]);
+        assert_eq!(index(&name).unwrap(), 1);
+        assert!(index("none0").unwrap_err().to_string().contains("none0"));
         assert!(name_of_index(u32::MAX).is_err());
         assert!(ethernet_address("none0").is_err());
         assert!(ethernet_address("a name too long for an interface").is_err());

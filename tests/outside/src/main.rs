@@ -3,6 +3,9 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod market;
+#[allow(dead_code)] // Written by `sidestep market generate`: more than is used here.
+mod quotes;
 mod rings;
 mod sessions;
 mod sockets;
@@ -17,6 +20,7 @@ fn main() -> Result<(), Problem> {
     streams::run()?;
     rings::run()?;
     codec::run()?;
+    market::run()?;
     sessions::run()?;
     assert!(matches!(next_pause(IdleStrategy::SPIN), Pause::Spin));
     assert_eq!(failed("a step", "a reason").kind(), Kind::Failed);

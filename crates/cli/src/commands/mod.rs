@@ -7,15 +7,18 @@ mod compare;
 mod control;
 mod demo;
 mod doctor;
+mod figures;
 mod fix;
 mod fleet;
 mod lab;
 mod manual;
+mod market;
 mod measured;
 mod ps;
 mod report;
 mod ring;
 mod run;
+mod terminal;
 mod top;
 mod tune;
 mod watch;
@@ -40,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> Result<u8, Problem> {
         Command::Watch(args) => watch::run(*args),
         Command::Lab(args) => lab::run(args),
         Command::Ring(args) => ring::run(args),
+        Command::Market(args) => market::run(args),
         Command::Fix(args) => fix::run(args),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man { folder } => manual::pages(&folder),

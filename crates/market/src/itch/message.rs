@@ -2,6 +2,7 @@
 
 use super::COMMON_BYTES;
 use super::field::{Field, timestamp_ns};
+use super::value::Value;
 use super::views::*;
 use crate::units::Locate;
 use std::fmt::{self, Display, Formatter};
@@ -67,6 +68,22 @@ macro_rules! messages {
                     Self::Unknown(bytes) => bytes,
                 }
             }
+
+            /// The name of the type, as of its view.
+            pub fn name(&self) -> &'static str {
+                match self {
+                    $(Self::$name(_) => stringify!($name),)*
+                    Self::Unknown(_) => "Unknown",
+                }
+            }
+
+            /// Shows the fields behind the timestamp, in their order: name and value. A type that is not known shows none.
+            pub fn fields(&self, show: &mut dyn FnMut(&'static str, Value)) {
+                match self {
+                    $(Self::$name(view) => view.fields(show),)*
+                    Self::Unknown(_) => {}
+                }
+            }
         }
     };
 }
@@ -129,6 +146,17 @@ mod tests {
         assert_eq!((add.locate(), add.tracking_number(), add.timestamp_ns()), (Locate(7), 2, 0x0102_0304_0506));
         assert_eq!((add.order_reference(), add.side(), add.shares()), (OrderReference(256), Some(Side::Sell), 225));
         assert_eq!((add.stock().as_str(), add.price()), ("CVLT", Price(630_200)));
+    }
+
+    #[test]
+    fn the_fields_of_any_message_are_shown_by_name() {
+        let bytes = b"A\x00\x07\x00\x02\x01\x02\x03\x04\x05\x06\0\0\0\0\0\0\x01\x00S\0\0\0\xe1CVLT    \x00\x09\x9d\xb8";
+        let message = Message::parse(bytes).unwrap();
+        let mut shown = String::new();
+        message.fields(&mut |name, value| shown += &format!(" {name}={value}"));
+        assert_eq!(message.name(), "AddOrder");
+        assert_eq!(shown, " order_reference=256 side=S shares=225 stock=CVLT price=63.0200");
+        Message::parse(b"~").unwrap().fields(&mut |name, _| panic!("{name} of a type that is not known"));
     }
 
     #[test]

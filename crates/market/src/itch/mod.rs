@@ -13,9 +13,11 @@
 
 mod field;
 mod message;
+mod value;
 mod views;
 
 pub use message::{Malformed, Message};
+pub use value::Value;
 pub use views::*;
 
 /// Digits behind the point of a Price(4).

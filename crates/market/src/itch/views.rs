@@ -1,6 +1,7 @@
 //! The messages, one view each. Offsets and lengths: Nasdaq TotalView-ITCH 5.0, specification of 19 February 2026, section 1.
 
 use super::field::{Field, timestamp_ns};
+use super::value::Value;
 use crate::units::{Alpha, Locate, Mpid, OrderReference, Price, Side, Symbol};
 
 macro_rules! views {
@@ -55,6 +56,11 @@ macro_rules! views {
                     <$type as Field>::read(self.0, $at)
                 }
             )*
+
+            /// Shows the fields behind the timestamp, in their order: name and value.
+            pub fn fields(&self, show: &mut dyn FnMut(&'static str, Value)) {
+                $(show(stringify!($field), self.$field().into());)*
+            }
         }
     )*};
 }

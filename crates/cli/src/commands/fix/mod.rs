@@ -21,7 +21,7 @@ pub(super) fn run(args: Fix) -> Result<u8, Problem> {
 }
 
 /// Pins this thread to the CPU of the flags; returns how it waits, and the socket options that follow.
-fn apply_thread_options(thread: &Thread) -> Result<(IdleStrategy, SocketOptions), Problem> {
+pub(super) fn apply_thread_options(thread: &Thread) -> Result<(IdleStrategy, SocketOptions), Problem> {
     if let Some(cpu) = thread.cpu {
         cpu::check(cpu)?;
         cpu::restrict(&[cpu])?;

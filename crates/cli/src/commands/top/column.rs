@@ -1,6 +1,7 @@
 //! The columns of the list: titles, cells, order, and which of them a width has room for.
 
 use super::rows::Row;
+use crate::commands::figures::{count, time};
 use std::cmp::Ordering;
 
 /// A column.
@@ -146,29 +147,6 @@ impl Column {
     }
 }
 
-/// Formats a number in at most five characters.
-pub(super) fn count(value: f64) -> String {
-    match value {
-        ..=9_999.4 => format!("{value:.0}"),
-        ..=999_499.0 => format!("{:.0}k", value / 1e3),
-        ..=99_949_999.0 => format!("{:.1}M", value / 1e6),
-        ..=999_499_999.0 => format!("{:.0}M", value / 1e6),
-        ..=999_499_999_999.0 => format!("{:.0}G", value / 1e9),
-        _ => "many".to_owned(),
-    }
-}
-
-/// Formats a time.
-pub(super) fn time(ns: u64) -> String {
-    match ns as f64 {
-        ns @ ..=99_949.0 => format!("{:.1}us", ns / 1e3),
-        ns @ ..=999_499.0 => format!("{:.0}us", ns / 1e3),
-        ns @ ..=999_499_999.0 => format!("{:.1}ms", ns / 1e6),
-        ns @ ..=999_499_999_999.0 => format!("{:.1}s", ns / 1e9),
-        _ => "long".to_owned(),
-    }
-}
-
 /// Formats rows as lines of text, with the columns that `width` has room for.
 pub(super) fn table(rows: &[Row], width: usize) -> String {
     let columns = Column::fitting(u16::try_from(width).unwrap_or(u16::MAX));
@@ -193,16 +171,6 @@ pub(super) fn table(rows: &[Row], width: usize) -> String {
 mod tests {
     use super::super::rows::row;
     use super::*;
-
-    #[test]
-    fn numbers_keep_to_their_column() {
-        let values = [0.0, 12.4, 9_999.0, 9_999.5, 12_345.0, 999_500.0, 1.5e6, 2e8, 1e9, 3e11, f64::MAX];
-        for value in values {
-            assert!(count(value).len() <= 5, "{value}: {}", count(value));
-        }
-        let times = [1, 12_345, 99_950, 999_500, 12_345_678, 1_000_000_000, u64::MAX];
-        assert_eq!(times.map(time), ["0.0us", "12.3us", "100us", "1.0ms", "12.3ms", "1.0s", "long"]);
-    }
 
     #[test]
     fn lines_of_text_fit_the_terminal() {

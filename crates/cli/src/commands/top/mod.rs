@@ -1,22 +1,23 @@
 //! `sidestep top`: rates of stacks and of the sockets of programs under `sidestep run`, on a screen or as lines.
 //!
-//! `stacks` has what control knows, `rows` everything that has a rate, `state` what the keys change, `screen` how it is drawn,
-//! `terminal` the terminal and its signals.
+//! `stacks` has what control knows, `rows` everything that has a rate, `state` what the keys change, `screen` how it is drawn.
 
 mod column;
 mod rows;
 mod screen;
 mod stacks;
 mod state;
-mod terminal;
 
+use super::terminal::{self, Colours, Live, Wish};
 use crate::args::Top as Args;
 use crate::{exit, output, signal};
+use ratatui::Frame;
+use ratatui::crossterm::event::KeyEvent;
 use sidestep_control_api::client::Client;
 use sidestep_control_api::place;
 use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
-use std::io::IsTerminal;
+use state::State;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -57,13 +58,49 @@ impl Source {
     }
 }
 
+/// The list on a screen.
+struct List {
+    source: Source,
+    interval: Duration,
+    before: rows::Sample,
+    sampled_at: Instant,
+    state: State,
+}
+
+impl List {
+    fn new(mut source: Source, interval: Duration) -> Self {
+        let before = source.sample();
+        let mut state = State::default();
+        state.take(rows::rows(&before, &before));
+        Self { source, interval, before, sampled_at: Instant::now(), state }
+    }
+}
+
+impl Live for List {
+    fn take_news(&mut self) -> Result<Duration, Problem> {
+        if self.sampled_at.elapsed() >= self.interval {
+            let now = self.source.sample();
+            self.state.take(rows::rows(&self.before, &now));
+            (self.before, self.sampled_at) = (now, Instant::now());
+        }
+        Ok((self.sampled_at + self.interval).saturating_duration_since(Instant::now()))
+    }
+
+    fn press(&mut self, key: KeyEvent) -> Wish {
+        self.state.press(key)
+    }
+
+    fn draw(&self, frame: &mut Frame<'_>, colours: Colours) {
+        screen::draw(frame, &self.state, colours);
+    }
+}
+
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let interval = args.interval.max(INTERVAL_MIN);
     let stop = signal::stop_flag()?;
     let mut source = Source::open(args)?;
-    let is_screen = !args.once && !args.json && std::io::stdout().is_terminal() && !is_dumb();
-    if is_screen {
-        terminal::run(&mut source, interval, &stop)?;
+    if !args.once && !args.json && terminal::can_place_text() {
+        terminal::show(&mut List::new(source, interval), &stop, "sidestep top --once")?;
         return Ok(exit::GOOD);
     }
     let mut before = source.sample();
@@ -76,11 +113,6 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         before = now;
     }
     Ok(exit::GOOD)
-}
-
-/// Returns whether the terminal cannot place text: then lines are printed, as into a file.
-fn is_dumb() -> bool {
-    std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb")
 }
 
 /// Sleeps; returns false when told to stop.

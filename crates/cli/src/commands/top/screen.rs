@@ -1,8 +1,10 @@
 //! The screen: a line of state, the list, sparklines of the selected row, a line of keys.
 
-use super::column::{Column, count, time};
+use super::column::Column;
 use super::rows::Row;
 use super::state::{History, State};
+use crate::commands::figures::{count, time};
+use crate::commands::terminal::Colours;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -26,16 +28,6 @@ const HELP: [&str; 12] = [
     "POLLS/W     polls per wake-up",
     "sidestep ps shows reasons in full",
 ];
-
-/// The colours, which NO_COLOR turns off.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Colours(pub(super) bool);
-
-impl Colours {
-    fn of(self, colour: Color) -> Style {
-        if self.0 { Style::new().fg(colour) } else { Style::new() }
-    }
-}
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, state: &State, colours: Colours) {

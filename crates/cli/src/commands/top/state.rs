@@ -2,6 +2,7 @@
 
 use super::column::Column;
 use super::rows::{Key, Row};
+use crate::commands::terminal::Wish;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::collections::{HashMap, VecDeque};
 
@@ -19,15 +20,6 @@ const PAGE: usize = 10;
 pub(super) struct History {
     pub(super) rate: VecDeque<u64>,
     pub(super) rtt_ns: VecDeque<u64>,
-}
-
-/// The wish that a key stands for, beyond what [`State`] changes itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
-    Nothing,
-    Quit,
-    /// Ctrl-Z.
-    Suspend,
 }
 
 /// The state of the screen.

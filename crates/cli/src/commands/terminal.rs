@@ -1,11 +1,9 @@
-//! The terminal: entered, left in whatever way the command ends, and given back while the command is stopped.
+//! The terminal of commands that show something live: entered, left in whatever way the command ends, and given back while the
+//! command is stopped.
 
-use super::Source;
-use super::rows::rows;
-use super::screen::{Colours, draw};
-use super::state::{State, Wish};
-use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, Event, KeyEvent, KeyEventKind};
+use ratatui::style::{Color, Style};
+use ratatui::{DefaultTerminal, Frame};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Signal, getpid, kill_process};
@@ -15,10 +13,46 @@ use signal_hook::flag;
 use std::io::{self, IsTerminal};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest wait for a key: how late a signal is noticed.
 const KEY_WAIT: Duration = Duration::from_millis(50);
+
+/// The wish that a key stands for, beyond what is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    Nothing,
+    Quit,
+    /// Ctrl-Z.
+    Suspend,
+}
+
+/// The colours, which NO_COLOR turns off.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Colours(pub(super) bool);
+
+impl Colours {
+    pub(super) fn of(self, colour: Color) -> Style {
+        if self.0 { Style::new().fg(colour) } else { Style::new() }
+    }
+}
+
+/// What is shown live.
+pub(super) trait Live {
+    /// Takes what is new, and returns how long the terminal may wait for a key before it asks again.
+    fn take_news(&mut self) -> Result<Duration, Problem>;
+
+    /// Does what a key stands for.
+    fn press(&mut self, key: KeyEvent) -> Wish;
+
+    /// Draws everything.
+    fn draw(&self, frame: &mut Frame<'_>, colours: Colours);
+}
+
+/// Returns whether standard output is a terminal that can place text. Else lines are printed, as into a file.
+pub(super) fn can_place_text() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("TERM").is_some_and(|name| !name.is_empty() && name != "dumb")
+}
 
 /// The terminal, given back when this goes. A panic gives it back before its message.
 struct Screen(DefaultTerminal);
@@ -61,23 +95,19 @@ impl Signals {
     }
 }
 
-/// Shows the list until the user leaves it.
-pub(super) fn run(source: &mut Source, interval: Duration, stop: &Arc<AtomicBool>) -> Result<(), Problem> {
+/// Shows `live` until the user leaves it. `instead` is what prints the same as text.
+pub(super) fn show(live: &mut dyn Live, stop: &Arc<AtomicBool>, instead: &str) -> Result<(), Problem> {
     let failed = |error: io::Error| {
-        Problem::failed("cannot use the terminal", error).next("sidestep top --once prints one sample as text")
+        Problem::failed("cannot use the terminal", error).next(format!("{instead} prints one sample as text"))
     };
     let signals = Signals::watch(stop).map_err(failed)?;
+    let mut wait = live.take_news()?;
     let mut screen = Screen::enter().map_err(failed)?;
     let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let colours = Colours(!no_colour);
-    let mut state = State::default();
-    let mut before = source.sample();
-    let mut sampled_at = Instant::now();
-    state.take(rows(&before, &before));
     while !signals.stop.load(Ordering::Relaxed) {
-        screen.0.draw(|frame| draw(frame, &state, colours)).map_err(failed)?;
-        let wish =
-            key(&mut state, (sampled_at + interval).saturating_duration_since(Instant::now())).map_err(failed)?;
+        screen.0.draw(|frame| live.draw(frame, colours)).map_err(failed)?;
+        let wish = key(live, wait).map_err(failed)?;
         if wish == Wish::Quit {
             break;
         }
@@ -88,17 +118,13 @@ pub(super) fn run(source: &mut Source, interval: Duration, stop: &Arc<AtomicBool
             // After SIGSTOP, which no program sees, the shell has had the terminal.
             screen.leave_for(|| Ok(())).map_err(failed)?;
         }
-        if sampled_at.elapsed() >= interval {
-            let now = source.sample();
-            state.take(rows(&before, &now));
-            (before, sampled_at) = (now, Instant::now());
-        }
+        wait = live.take_news()?;
     }
     Ok(())
 }
 
 /// Waits for a key for so long, and does what it stands for. A new size ends the wait, too.
-fn key(state: &mut State, longest: Duration) -> io::Result<Wish> {
+fn key(live: &mut dyn Live, longest: Duration) -> io::Result<Wish> {
     if has_hung_up(longest.min(KEY_WAIT))? {
         return Ok(Wish::Quit);
     }
@@ -106,7 +132,7 @@ fn key(state: &mut State, longest: Duration) -> io::Result<Wish> {
         return Ok(Wish::Nothing);
     }
     match event::read()? {
-        Event::Key(key) if key.kind == KeyEventKind::Press => Ok(state.press(key)),
+        Event::Key(key) if key.kind == KeyEventKind::Press => Ok(live.press(key)),
         _ => Ok(Wish::Nothing),
     }
 }

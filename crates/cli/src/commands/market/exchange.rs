@@ -1,0 +1,183 @@
+//! `sidestep market exchange`.
+
+use super::super::fix::apply_thread_options;
+use crate::args::{LoadProfile, MarketExchange as Args};
+use crate::{exit, output, signal};
+use serde_json::{Value, json};
+use sidestep_fix::engine::Endpoint;
+use sidestep_sys::Problem;
+use sidestep_sys::problem::say;
+use sidestep_venue::exchange::DaySettings;
+use sidestep_venue::load::{LoadSettings, Profile};
+use sidestep_venue::matching::Limits;
+use sidestep_venue::ouch::OuchSettings;
+use sidestep_venue::run::{Exchange, Settings, Stats};
+use std::net::SocketAddr;
+use std::path::Path;
+
+/// Orders of clients that have room beside the load's.
+const CLIENT_ORDERS: u64 = 500_000;
+
+/// MoldUDP64's and SoupBinTCP's session.
+const SESSION: [u8; 10] = *b"SIDESTEP01";
+
+pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    let stop = signal::stop_flag()?;
+    let (idle, _) = apply_thread_options(&args.thread)?;
+    let settings = Settings { idle, ..settings(args)? };
+    let mut exchange = Exchange::open(&settings)?;
+    // With JSON on standard output nothing else goes there.
+    let is_json = args.json.as_deref() == Some(Path::new("-"));
+    for (name, place) in exchange.places() {
+        let line = format!("{name} {place}\n");
+        if is_json { say(line.trim_end()) } else { output::print(&line)? }
+    }
+    exchange.run(&stop, args.duration);
+    let stats = exchange.stats();
+    if let Some(file) = &args.json {
+        let text = format!("{:#}\n", document(&stats));
+        if is_json { output::print(&text)? } else { output::write(file, &text)? }
+    }
+    say(summary(&stats));
+    Ok(exit::GOOD)
+}
+
+fn settings(args: &Args) -> Result<Settings, Problem> {
+    let profile = match args.profile {
+        LoadProfile::Steady => Profile::Steady,
+        LoadProfile::Open => Profile::Open { burst_ns: args.burst.as_nanos() as u64 },
+        LoadProfile::Sparse => Profile::Sparse,
+    };
+    let (symbols, live_orders) = (args.symbols as usize, args.live_orders as usize);
+    // An instrument may have half as many orders again as it aims at.
+    let orders = 2 * (args.live_orders + 16 * u64::from(args.symbols)) + CLIENT_ORDERS;
+    let day = DaySettings {
+        load: LoadSettings { seed: args.seed, symbols, live_orders },
+        profile,
+        rate: args.rate,
+        speed: args.speed,
+        history: args.history as usize,
+        limits: Limits { orders: orders as usize, ..Limits::default() },
+    };
+    let host = if args.interface == "lo" { "127.0.0.1" } else { "0.0.0.0" };
+    let endpoint = |text: &str| Endpoint::parse(&with_host(text, host));
+    Ok(Settings {
+        day,
+        session: SESSION,
+        interface: args.interface.clone(),
+        groups: [Some(args.group_a), Some(args.group_b)],
+        ttl: args.ttl,
+        messages_per_packet: args.messages_per_packet,
+        loss_ppm: [args.loss_a, args.loss_b],
+        rerequest: Some(rerequest(&args.rerequest, host)?),
+        glimpse: Some(endpoint(&args.glimpse)?),
+        ouch: Some(endpoint(&args.ouch)?),
+        ouch_settings: OuchSettings { cancel_on_disconnect: args.cancel_on_disconnect, password: None },
+        fix: args.fix.as_deref().map(endpoint).transpose()?,
+        idle: sidestep_sys::idle::IdleStrategy::PARK,
+    })
+}
+
+/// A port alone is one of `host`.
+fn with_host(text: &str, host: &str) -> String {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) { format!("{host}:{text}") } else { text.to_owned() }
+}
+
+fn rerequest(text: &str, host: &str) -> Result<SocketAddr, Problem> {
+    with_host(text, host)
+        .parse()
+        .map_err(|error| Problem::usage(format!("--rerequest {text}"), error).next("write a port, or ADDRESS:PORT"))
+}
+
+/// One line for people.
+fn summary(stats: &Stats) -> String {
+    let Stats { messages, totals, live, late_max_ns, .. } = stats;
+    let seconds = stats.elapsed_ns as f64 / 1e9;
+    let failed: u64 = stats.lines.iter().map(|line| line.failed).sum();
+    let mut text = format!("{messages} messages in {seconds:.1} s, {} trades, {live} live orders", totals.trades);
+    if *late_max_ns > 1_000_000 {
+        text.push_str(&format!(", the load was up to {:.0} ms late", *late_max_ns as f64 / 1e6));
+    }
+    if failed > 0 {
+        let why = stats.lines.iter().find_map(|line| line.last_error.as_deref()).unwrap_or_default();
+        text.push_str(&format!(", {failed} datagrams were not sent: {why}"));
+    }
+    text
+}
+
+fn document(stats: &Stats) -> Value {
+    let totals = &stats.totals;
+    let lines = stats.lines.iter().map(|line| {
+        json!({
+            "group": line.group.to_string(),
+            "datagrams": line.counters.datagrams,
+            "heartbeats": line.counters.heartbeats,
+            "messages": line.counters.messages,
+            "dropped": line.counters.dropped,
+            "not_sent": line.failed,
+        })
+    });
+    json!({
+        "elapsed_ns": stats.elapsed_ns,
+        "messages": stats.messages,
+        "load_messages": stats.load,
+        "load_late_max_ns": stats.late_max_ns,
+        "live_orders": stats.live,
+        "orders": {
+            "accepted": totals.accepted,
+            "refused": totals.refused,
+            "filled": totals.filled,
+            "cancelled": totals.cancelled,
+            "trades": totals.trades,
+            "shares_accepted": totals.shares_accepted,
+            "shares_filled": totals.shares_filled,
+            "shares_cancelled": totals.shares_cancelled,
+        },
+        "lines": lines.collect::<Vec<_>>(),
+        "rerequests": stats.rerequest.map(|counters| json!({
+            "answered": counters.answered,
+            "messages": counters.messages,
+            "malformed": counters.malformed,
+            "other_session": counters.other_session,
+            "out_of_range": counters.out_of_range,
+            "limited": counters.limited,
+        })),
+        "glimpse": stats.glimpse.map(|counters| json!({
+            "connections": counters.connections,
+            "turned_away": counters.turned_away,
+            "refused": counters.refused,
+            "snapshots": counters.snapshots,
+        })),
+        "ouch": stats.ouch.map(|(counters, connections)| json!({
+            "connections_now": connections,
+            "connections": counters.connections,
+            "turned_away": counters.turned_away,
+            "logins": counters.logins,
+            "refused": counters.refused,
+            "messages": counters.messages,
+            "malformed": counters.malformed,
+            "answers": counters.answers,
+            "garbage": counters.garbage,
+            "slow": counters.slow,
+        })),
+        "fix": stats.fix.map(|counters| json!({
+            "requests": counters.requests,
+            "reports": counters.reports,
+            "dropped": counters.dropped,
+            "live": counters.live,
+        })),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_on_the_host_of_the_interface() {
+        assert_eq!(with_host("26401", "127.0.0.1"), "127.0.0.1:26401");
+        assert_eq!(with_host("unix:/tmp/ouch", "127.0.0.1"), "unix:/tmp/ouch");
+        assert_eq!(rerequest("1", "0.0.0.0").unwrap(), "0.0.0.0:1".parse().unwrap());
+        assert!(rerequest("unix:/tmp/x", "0.0.0.0").unwrap_err().to_string().contains("ADDRESS:PORT"));
+    }
+}

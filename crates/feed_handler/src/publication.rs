@@ -1,0 +1,173 @@
+//! Publication to other processes of the host: a ring of events, arrays of best bids and offers and of instruments, in one folder.
+
+use sidestep_market::arbiter::Delivery;
+use sidestep_market::book::{Books, Change, PriceLevel, Refusal, Touched};
+use sidestep_market::event::{Flags, Origin};
+use sidestep_market::feed::{Action, State};
+use sidestep_market::itch::{Message, PRICE_DECIMALS};
+use sidestep_market::mold64::Session;
+use sidestep_market::publish::{
+    self, Channel, Directory, INSTRUMENTS_TAG, Instrument, Interest, Level, PublishError, Publisher, RECORD_WORDS,
+    Subscriber, TOPS_TAG,
+};
+use sidestep_market::units::{Locate, Side};
+use sidestep_ring::seqlock::{self, Array};
+use sidestep_ring::{Access, Cell, Kind, Segment, Waking, broadcast};
+use sidestep_sys::Problem;
+use std::path::{Path, PathBuf};
+
+/// The files of a publication.
+const EVENTS: &str = "events";
+const TOPS: &str = "tops";
+const INSTRUMENTS: &str = "instruments";
+
+/// The least ring: fewer than 1,024 events would lap every reader.
+const RING_BYTES_MIN: usize = 64 << 10;
+
+/// A place where a feed handler publishes: a folder, best on a file system in memory (/dev/shm/NAME).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The folder. It is made if it is not there; what another handler has left in it is gone on with.
+    pub folder: PathBuf,
+    /// The ring's size, bytes. The default, 16 MiB, holds 262,144 events: a quarter of a second at a million a second.
+    pub ring_bytes: usize,
+}
+
+impl Publication {
+    /// In this folder.
+    pub fn within(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), ring_bytes: 16 << 20 }
+    }
+
+    /// What the publication tells, for a process that reads it: events and best bids and offers of these instruments, and the directory.
+    /// The first updates are the present state.
+    ///
+    /// # Errors
+    /// Nobody has published there, or the files are not such ones.
+    pub fn subscribe(&self, interest: Interest) -> Result<(Subscriber, Directory), Problem> {
+        let absent = |problem: Problem| problem.next("start the feed handler that publishes there");
+        let events = Segment::open(&self.folder.join(EVENTS), Access::ReadOnly).map_err(absent)?;
+        let tops = Array::<RECORD_WORDS>::open(&self.folder.join(TOPS), Access::ReadOnly, TOPS_TAG).map_err(absent)?;
+        let names = self.folder.join(INSTRUMENTS);
+        let instruments = Array::<RECORD_WORDS>::open(&names, Access::ReadOnly, INSTRUMENTS_TAG).map_err(absent)?;
+        let subscriber = Subscriber::new(events.subscriber(broadcast::Start::Latest)?, tops.reader(), interest);
+        Ok((subscriber, Directory::new(instruments.reader())))
+    }
+}
+
+/// What a channel publishes to.
+pub(crate) struct Published {
+    publisher: Publisher,
+    channel: Channel,
+    is_live: bool,
+}
+
+impl Published {
+    /// Opens the files, or makes them, for locates up to this one.
+    pub(crate) fn open(publication: &Publication, instruments: u16) -> Result<Self, Problem> {
+        let Publication { folder, ring_bytes } = publication;
+        std::fs::create_dir_all(folder).map_err(|error| {
+            Problem::failed(format!("cannot publish in {}", folder.display()), error)
+                .next("name a folder that you may make, as /dev/shm/feed")
+        })?;
+        if *ring_bytes < RING_BYTES_MIN {
+            return Err(Problem::usage("cannot publish", format!("a ring of {ring_bytes} bytes is too small"))
+                .next(format!("give it {RING_BYTES_MIN} bytes or more")));
+        }
+        let records = u32::from(instruments) + 1;
+        let events = ring(&folder.join(EVENTS), *ring_bytes)?;
+        let tops = array(&folder.join(TOPS), records, TOPS_TAG)?;
+        let names = array(&folder.join(INSTRUMENTS), records, INSTRUMENTS_TAG)?;
+        let channel = Channel { decimals: PRICE_DECIMALS, ..Channel::default() };
+        let publisher = Publisher::new(events.publisher()?, tops.writer()?, names.writer()?, channel)?;
+        Ok(Self { publisher, channel, is_live: false })
+    }
+
+    /// Publishes a message and what it has changed; returns 1 if that was not possible.
+    #[inline]
+    pub(crate) fn message(
+        &mut self,
+        delivery: &Delivery<'_>,
+        message: &Message<'_>,
+        change: Result<Option<Change>, Refusal>,
+        books: &Books,
+    ) -> u64 {
+        let mut flags = if delivery.origin.recovered { Flags::RECOVERED } else { Flags::NONE };
+        if !self.is_live {
+            flags = flags | Flags::STALE;
+        }
+        let from = Origin {
+            sequence: delivery.sequence,
+            time_ns: message.timestamp_ns(),
+            arrived: delivery.arrived,
+            line: delivery.origin.line,
+            flags,
+        };
+        if let Message::StockDirectory(stock) = message
+            && self.publisher.instrument(&Instrument::of_itch(stock)).is_err()
+        {
+            return 1;
+        }
+        let change = match change {
+            Ok(Some(change)) if change.touched == Touched::Top => top(change.locate, books),
+            Ok(_) => None,
+            Err(_) => top(message.locate(), books),
+        };
+        failed(self.publisher.message(&from, &from.itch(message), change.as_ref()))
+    }
+
+    /// Follows the feed; returns 1 if that was not possible.
+    #[cold]
+    pub(crate) fn action(&mut self, action: &Action<Session>) -> u64 {
+        match action {
+            Action::State(state) => {
+                self.is_live = *state == State::Live;
+                let state = if self.is_live { publish::State::Live } else { publish::State::Stale };
+                failed(self.publisher.channel(&Origin::default(), state))
+            }
+            // The books are empty now.
+            Action::OpenSnapshot { session, .. } | Action::SessionAdopted { session, .. } => {
+                self.channel.session = *session;
+                let reset = self.publisher.reset(&Origin::default(), self.channel);
+                if !self.is_live {
+                    return failed(reset);
+                }
+                failed(reset) + failed(self.publisher.channel(&Origin::default(), publish::State::Live))
+            }
+            _ => 0,
+        }
+    }
+}
+
+fn failed(published: Result<(), PublishError>) -> u64 {
+    u64::from(published.is_err())
+}
+
+/// The best bid and offer of an instrument; nothing if the books have none of it.
+#[inline]
+fn top(locate: Locate, books: &Books) -> Option<publish::Change> {
+    let book = books.book(locate)?;
+    let state = if book.suspect().is_none() { publish::State::Live } else { publish::State::Stale };
+    let level = |side| book.best(side).map(of_level);
+    Some(publish::Change { locate, bid: level(Side::Buy), offer: level(Side::Sell), state })
+}
+
+#[inline]
+fn of_level(level: PriceLevel) -> Level {
+    Level { price: level.price, quantity: level.shares, orders: u16::try_from(level.orders).unwrap_or(u16::MAX) }
+}
+
+fn ring(path: &Path, bytes: usize) -> Result<Segment, Problem> {
+    if path.exists() {
+        return Segment::open(path, Access::ReadWrite);
+    }
+    let options = sidestep_ring::Options { kind: Kind::Broadcast, cell: Cell::Line, bytes, waking: Waking::Fence };
+    Segment::create(path, &options)
+}
+
+fn array(path: &Path, records: u32, tag: u64) -> Result<Array<RECORD_WORDS>, Problem> {
+    if path.exists() {
+        return Array::open(path, Access::ReadWrite, tag);
+    }
+    Array::create(path, &seqlock::Options { records, tag })
+}

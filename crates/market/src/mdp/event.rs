@@ -1,0 +1,143 @@
+//! What a channel tells, what bounds it, what it counts.
+
+use super::schema::types::AggressorSide;
+use crate::units::Price;
+
+/// One of the books of an instrument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BookKind {
+    /// By price, with the implied one.
+    Prices,
+    /// By order.
+    Orders,
+}
+
+/// Why a book is stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleReason {
+    /// Nothing is known yet.
+    Start,
+    /// Packets are missing.
+    PacketGap {
+        /// The packet that should have come.
+        expected: u32,
+        /// The packet that came.
+        found: u32,
+    },
+    /// Updates of the instrument are missing.
+    UpdateGap {
+        /// The number that should have come.
+        expected: u32,
+        /// The number that came.
+        found: u32,
+    },
+    /// A packet or a message could not be read: what was in it is not known.
+    Malformed,
+    /// An update does not fit the book.
+    Inconsistent,
+    /// The book by order is full ([`Limits::orders_per_side`]).
+    Full,
+}
+
+/// What a channel tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A live book has changed, and is consistent: the event of the matching engine is over.
+    Book {
+        /// The instrument.
+        security_id: i32,
+        /// Time of the event, ns since 1970.
+        transact_time_ns: u64,
+    },
+    /// A trade.
+    Trade {
+        /// The instrument.
+        security_id: i32,
+        /// Nine decimals.
+        price: Price,
+        /// Quantity.
+        size: i32,
+        /// The side of the order that came last; nothing if the feed does not tell.
+        aggressor: Option<AggressorSide>,
+        /// Time of the event, ns since 1970.
+        transact_time_ns: u64,
+    },
+    /// The state of an instrument, or of the group in the message.
+    Status {
+        /// The instrument; nothing for a group.
+        security_id: Option<i32>,
+        /// The group, filled with spaces or NUL.
+        group: [u8; 6],
+        /// The state; nothing if it has not changed.
+        status: Option<u8>,
+        /// Time of the event, ns since 1970.
+        transact_time_ns: u64,
+    },
+    /// A book cannot be relied on.
+    Stale {
+        /// The instrument.
+        security_id: i32,
+        /// Which of its books.
+        kind: BookKind,
+        /// The reason.
+        reason: StaleReason,
+    },
+    /// A book can be relied on.
+    Live {
+        /// The instrument.
+        security_id: i32,
+        /// Which of its books.
+        kind: BookKind,
+    },
+    /// Every book is empty, by order of the venue.
+    Reset,
+    /// Books are stale: join the snapshot loops.
+    Recover,
+    /// No book is stale: leave the snapshot loops.
+    Recovered,
+}
+
+/// The limits of a channel. Its memory is taken at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Instruments; a channel of a venue has some thousands. Each takes 1 KB, and its orders.
+    pub instruments: usize,
+    /// Orders of one side of one instrument, 40 bytes each; 0 for no books by order.
+    pub orders_per_side: usize,
+    /// Packets held while books are stale, 1.5 KB each: as many as come during one snapshot loop.
+    pub packets_held: usize,
+    /// After a packet gap, a book by price is live again if its next update has the next number. That is soon, and usual; it is wrong if a
+    /// channel reset is among the lost packets, as numbers begin anew after it. Otherwise only a snapshot helps.
+    pub trusts_numbers: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { instruments: 1_000, orders_per_side: 0, packets_held: 4_096, trusts_numbers: false }
+    }
+}
+
+/// What a channel has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Packets of the incremental feed that were taken.
+    pub packets: u64,
+    /// Packets that had come before.
+    pub old_packets: u64,
+    /// Gaps between packets.
+    pub packet_gaps: u64,
+    /// Packets and messages that could not be read.
+    pub malformed: u64,
+    /// Messages of templates or schemas that are not known.
+    pub unknown_messages: u64,
+    /// Entries of instruments that were not defined.
+    pub unknown_instruments: u64,
+    /// Definitions that were not taken, because there are [`Limits::instruments`].
+    pub instruments_refused: u64,
+    /// Snapshots that were not taken: older than the packets held.
+    pub snapshots_too_old: u64,
+    /// Snapshots that were not taken: their levels or parts are not in order.
+    pub snapshots_refused: u64,
+    /// Books that became live.
+    pub books_recovered: u64,
+}

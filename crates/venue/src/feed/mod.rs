@@ -1,0 +1,13 @@
+//! The feed: messages with sequence numbers, two lines that carry them, and the server that repeats them.
+//!
+//! * [`History`]: the last messages. Lines and answers are cut from it.
+//! * [`Line`]: the datagrams of one group.
+//! * [`Rerequest`]: unicast answers.
+
+mod history;
+mod line;
+mod rerequest;
+
+pub use history::History;
+pub use line::{HEARTBEAT_NS, Line, LineCounters};
+pub use rerequest::{BURST, CLIENTS_MAX, REQUESTS_PER_SECOND, Rerequest, RerequestCounters};
