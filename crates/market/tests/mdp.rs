@@ -225,6 +225,45 @@ fn trades_are_told_of_stale_books_too() {
     assert!(events.contains(&told), "{events:?}");
 }
 
+#[test]
+fn a_snapshot_of_a_far_future_is_refused() {
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    channel.add(7, 3, 0).unwrap();
+    take(&mut channel, &packet(1, &[update(7, 5, (Action::NEW, EntryType::BID, 1, 5), None, END)]));
+    let snapshot = |last_sequence: u32| {
+        let message = encoded(|buffer| {
+            let mut message = SnapshotEncoder::new(buffer)?;
+            message.fields().last_sequence(last_sequence).reports(9).security_id(7).rpt_seq(5);
+            Ok(message.levels()?.end())
+        });
+        packet(1, &[message])
+    };
+    for (last_sequence, is_live) in [(u32::MAX, false), (0, false), (1, true)] {
+        channel.snapshot(BookKind::Prices, &snapshot(last_sequence), |_| ()).unwrap();
+        assert_eq!(channel.instrument(7).unwrap().is_live(BookKind::Prices), is_live, "{last_sequence}");
+    }
+    assert_eq!(channel.counters().snapshots_too_old, 1);
+}
+
+/// A message of another schema is none of ours, also among the packets that are held.
+#[test]
+fn messages_of_other_schemas_do_not_keep_a_book_from_catching_up() {
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    channel.add(7, 3, 0).unwrap();
+    let foreign = vec![0, 0, 9, 0, 99, 0, 1, 0];
+    take(&mut channel, &packet(1, &[vec![0, 0, 12, 0, 1, 0, 13, 0]]));
+    take(&mut channel, &packet(2, &[foreign, update(7, 6, (Action::NEW, EntryType::BID, 1, 5), None, END)]));
+    let message = encoded(|buffer| {
+        let mut message = SnapshotEncoder::new(buffer)?;
+        message.fields().last_sequence(1).reports(1).security_id(7).rpt_seq(5);
+        Ok(message.levels()?.end())
+    });
+    channel.snapshot(BookKind::Prices, &packet(1, &[message]), |_| ()).unwrap();
+    let one = channel.instrument(7).unwrap();
+    assert_eq!((one.is_live(BookKind::Prices), one.book().levels(Side::Buy).len()), (true, 1));
+    assert_eq!(channel.counters().unknown_messages, 1);
+}
+
 /// An order: side, price, priority, size.
 type Placed = (usize, i64, u64, i32);
 
