@@ -246,6 +246,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/ring/Cargo.lock",
         "peers/tcp/Cargo.lock",
         "peers/codec/Cargo.lock",
+        "peers/book/Cargo.lock",
         "fuzz/Cargo.lock",
         "tests/outside/Cargo.lock",
     ] {
