@@ -3,7 +3,7 @@
 use crate::core::Core;
 use crate::service::{Service, Time};
 use crate::soup::{Connection, End, Login, Packet, frame, padded};
-use std::rc::Rc;
+use std::sync::Arc;
 
 /// Connections at most. Each may hold a snapshot: 39 to 43 bytes for each live order.
 pub const CONNECTIONS_MAX: usize = 16;
@@ -41,7 +41,7 @@ enum Progress {
     /// Logged in; the snapshot is made when it is its turn.
     Waits,
     /// So many bytes of the snapshot were moved.
-    Sends(Rc<[u8]>, usize),
+    Sends(Arc<[u8]>, usize),
 }
 
 /// The server.
@@ -50,7 +50,7 @@ pub struct Glimpse {
     session: [u8; 10],
     places: Vec<Option<Place>>,
     /// The last snapshot, the sequence number that it ends with, and when it was made.
-    last: Option<(Rc<[u8]>, u64, u64)>,
+    last: Option<(Arc<[u8]>, u64, u64)>,
     counters: GlimpseCounters,
 }
 
@@ -97,7 +97,7 @@ impl Glimpse {
 }
 
 /// All packets of a snapshot.
-fn snapshot(time: Time, core: &Core) -> Rc<[u8]> {
+fn snapshot(time: Time, core: &Core) -> Arc<[u8]> {
     let mut packets = Vec::with_capacity(core.matching.live() * 48);
     core.matching.snapshot(time.day_ns, |message| frame(&mut packets, b'S', message));
     let mut end = [b'G'; 21];
@@ -187,6 +187,121 @@ impl Service for Glimpse {
     }
 
     fn end(&mut self, _: Time) {
-        self.places.iter_mut().flatten().for_each(|place| place.connection.end(End::EndOfSession));
+        for place in self.places.iter_mut().flatten() {
+            // Within a snapshot the end would stand between two halves of a packet.
+            let is_within = matches!(place.progress, Progress::Sends(..));
+            place.connection.end(if is_within { End::Left } else { End::EndOfSession });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::{Load, LoadSettings};
+    use crate::matching::{Limits, Matching};
+    use crate::naive::Naive;
+
+    const SESSION: [u8; 10] = *b"VENUE00001";
+
+    fn at(mono_ns: u64) -> Time {
+        Time { mono_ns, day_ns: 7 }
+    }
+
+    /// A core with an open load that has done some steps.
+    struct Lab {
+        core: Core,
+        load: Load,
+        glimpse: Glimpse,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let settings = LoadSettings { seed: 8, symbols: 30, live_orders: 3_000 };
+            let matching = Matching::new(Load::symbols(&settings), Limits { orders: 20_000, levels: 1_000 });
+            let (mut core, mut load) = (Core::new(matching, 100_000), Load::new(&settings));
+            let Core { matching, output, .. } = &mut core;
+            matching.open(0, output);
+            while load.open(0, matching, output) {}
+            Self { core, load, glimpse: Glimpse::new(SESSION) }
+        }
+
+        fn trade(&mut self, steps: usize) {
+            let Core { matching, output, .. } = &mut self.core;
+            (0..steps).for_each(|_| self.load.step(1, matching, output));
+        }
+
+        fn log_in(&mut self, sequence: u64) -> usize {
+            let connection = self.glimpse.accept(at(0)).unwrap();
+            let login = format!("\0\x2fL{:<6}{:<10}{:>10}{sequence:>20}", "USER", "", "");
+            self.glimpse.receive(at(0), connection, login.as_bytes(), &mut self.core);
+            connection
+        }
+
+        /// The sequenced messages of a connection, while `trade` goes on between the parts that are read.
+        fn read(&mut self, connection: usize, steps: usize) -> Vec<Vec<u8>> {
+            let mut bytes = Vec::new();
+            while let waiting @ [_, ..] = self.glimpse.output(connection) {
+                bytes.extend_from_slice(waiting);
+                let count = waiting.len();
+                self.glimpse.sent(at(2_000_000_000), connection, count);
+                self.glimpse.poll(at(2_000_000_000), connection);
+                self.trade(steps);
+            }
+            let (mut rest, mut found) = (&bytes[..], Vec::new());
+            while let Some((length, behind)) = rest.split_first_chunk::<2>() {
+                let (packet, behind) = behind.split_at(usize::from(u16::from_be_bytes(*length)));
+                found.extend((packet[0] == b'S').then(|| packet[1..].to_vec()));
+                rest = behind;
+            }
+            found
+        }
+    }
+
+    #[test]
+    fn a_snapshot_and_the_feed_from_its_number_on_are_the_whole_feed() {
+        let mut lab = Lab::new();
+        lab.trade(5_000);
+        let connection = lab.log_in(1);
+        lab.glimpse.make(at(0), &lab.core);
+        let told = lab.read(connection, 100);
+        let (end, told) = told.split_last().unwrap();
+        let next: u64 = std::str::from_utf8(&end[1..]).unwrap().trim().parse().unwrap();
+        assert_eq!((end[0], end.len()), (b'G', 21));
+        let (mut joined, mut whole) = (Naive::default(), Naive::default());
+        told.iter().for_each(|message| joined.apply(message));
+        let history = &lab.core.output.history;
+        (next..history.next()).for_each(|number| joined.apply(history.message(number).unwrap()));
+        (1..history.next()).for_each(|number| whole.apply(history.message(number).unwrap()));
+        assert!(next < history.next() && joined.orders.len() > 1_000);
+        assert_eq!(joined.orders, whole.orders);
+        (1..=30).for_each(|locate| joined.assert_equal(&lab.core.matching, locate));
+    }
+
+    #[test]
+    fn snapshots_are_made_at_a_bounded_rate_and_shared() {
+        let mut lab = Lab::new();
+        let (first, second) = (lab.log_in(1), lab.log_in(0));
+        lab.glimpse.make(at(0), &lab.core);
+        assert_eq!(lab.glimpse.counters().snapshots, 2);
+        assert_eq!(lab.read(first, 0), lab.read(second, 0));
+        lab.trade(1);
+        let third = lab.log_in(1);
+        lab.glimpse.make(at(SNAPSHOT_EVERY_NS - 1), &lab.core);
+        assert_eq!(lab.read(third, 0), Vec::<Vec<u8>>::new());
+        lab.glimpse.make(at(SNAPSHOT_EVERY_NS), &lab.core);
+        assert!(lab.read(third, 0).len() > 1_000);
+    }
+
+    #[test]
+    fn wrong_logins_and_too_many_connections_are_refused() {
+        let mut lab = Lab::new();
+        let ahead = lab.log_in(5);
+        assert_eq!(lab.glimpse.poll(at(0), ahead), Some(End::Refused));
+        let more = (0..100).filter(|_| lab.glimpse.accept(at(0)).is_some()).count();
+        assert_eq!(
+            (more, lab.glimpse.counters().turned_away),
+            (CONNECTIONS_MAX - 1, 100 - (CONNECTIONS_MAX as u64 - 1))
+        );
     }
 }

@@ -1,8 +1,14 @@
 //! An exchange to trade against: price-time matching, a load by seed, the feed that comes of both, and orders.
 //!
-//! [`matching`] takes orders and publishes messages of TotalView-ITCH 5.0. [`load`] enters orders of synthetic participants,
-//! deterministic by seed. [`tape`] has the datagrams of both, made in advance, for measurements. [`itch`] and [`mold`] write the formats;
-//! they share nothing with the decoders of `sidestep-market`, which are tested against them.
+//! Sans-IO, bytes and time in, bytes out:
+//!
+//! * [`matching`] takes orders and publishes messages of TotalView-ITCH 5.0; [`core`] has it together with the history of the feed.
+//! * [`load`] enters orders of synthetic participants, deterministic by seed. [`exchange`] is a day of both.
+//! * [`tape`] has the datagrams of such a day, made in advance, for measurements.
+//! * [`feed`]: two lines and the re-request server. [`glimpse`]: snapshots. [`ouch`], [`fix`]: orders.
+//! * [`itch`], [`mold`], [`soup`] have the formats. They share nothing with the decoders of `sidestep-market`, which are tested against them.
+//!
+//! [`run`] drives all of it over sockets, on one thread.
 #![forbid(unsafe_code)]
 
 pub mod core;

@@ -270,3 +270,117 @@ fn reject_reason(refused: Refused) -> u64 {
         Refused::Quantity | Refused::Price | Refused::Gone => 0,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matching::{Limits, Matching};
+    use crate::units::Symbol;
+
+    const NOW: Time = Time { mono_ns: 1, day_ns: 2 };
+
+    struct Lab {
+        desk: Desk,
+        core: Core,
+    }
+
+    impl Lab {
+        fn new() -> Self {
+            let matching = Matching::new([Symbol(*b"MSFT    ")], Limits { orders: 100, levels: 10 });
+            Self { desk: Desk::default(), core: Core::new(matching, 100) }
+        }
+
+        /// Does a request, and returns what the session hears: ClOrdID, the event, and shares left.
+        fn ask(&mut self, session: usize, request: Request) -> Vec<(String, Event, u32)> {
+            self.desk.handle(NOW, 3, session, request, &mut self.core);
+            let mut answers = Vec::new();
+            self.core.take_answers_of(Desk::owns, &mut answers);
+            answers.iter().for_each(|(owner, answer)| self.desk.hear(3, *owner, answer));
+            self.heard(session)
+        }
+
+        fn heard(&mut self, session: usize) -> Vec<(String, Event, u32)> {
+            let Some(waiting) = self.desk.waiting.get_mut(session) else { return Vec::new() };
+            waiting
+                .drain(..)
+                .map(|told| (String::from_utf8_lossy(&told.id).into_owned(), told.event, told.left))
+                .collect()
+        }
+    }
+
+    fn order(id: &str, side: u8, quantity: u32, price: u32) -> Request {
+        let (id, symbol) = (id.as_bytes().into(), Symbol(*b"MSFT    "));
+        Request::New(New { id, side, symbol, quantity, price, is_immediate: false, is_displayed: true })
+    }
+
+    fn cancel(id: &str, original: &str) -> Cancel {
+        Cancel { id: id.as_bytes().into(), original: original.as_bytes().into() }
+    }
+
+    #[test]
+    fn both_sides_of_a_trade_hear_of_it() {
+        let mut lab = Lab::new();
+        assert_eq!(lab.ask(0, order("a", b'2', 100, 50_000)), [("a".into(), Event::New, 100)]);
+        let trade = Event::Trade { shares: 60, price: 50_000 };
+        assert_eq!(
+            lab.ask(1, order("a", b'1', 60, 60_000)),
+            [("a".into(), Event::New, 60), ("a".into(), trade.clone(), 0)]
+        );
+        assert_eq!(lab.heard(0), [("a".into(), trade, 40)]);
+        assert_eq!((lab.desk.live(), lab.core.matching.live()), (1, 1));
+    }
+
+    #[test]
+    fn a_replaced_order_answers_to_its_new_name_alone() {
+        let mut lab = Lab::new();
+        lab.ask(0, order("a", b'1', 100, 50_000));
+        let replace =
+            |id, original, quantity| Request::Replace { cancel: cancel(id, original), quantity, price: 50_100 };
+        assert_eq!(lab.ask(0, replace("b", "a", 150)), [("b".into(), Event::Replaced, 150)]);
+        let gone = Event::CancelRejected(b'1', 1, "no such order is live".to_owned());
+        assert_eq!(lab.ask(0, Request::Cancel(cancel("c", "a"))), [("c".into(), gone, 0)]);
+        assert_eq!(lab.ask(0, Request::Cancel(cancel("d", "b"))), [("d".into(), Event::Cancelled, 0)]);
+        assert_eq!((lab.desk.live(), lab.desk.by_id.len(), lab.core.matching.live()), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_rejected_and_leaves_nothing() {
+        let mut lab = Lab::new();
+        lab.ask(0, order("a", b'1', 100, 50_000));
+        for (request, reason) in [
+            (order("a", b'1', 100, 50_000), 6),
+            (order("b", b'1', 0, 50_000), 0),
+            (order("b", b'1', 100, 50_001), 0),
+            (Request::New(New { symbol: Symbol(*b"NONE    "), ..new() }), 1),
+        ] {
+            let told = lab.ask(0, request);
+            assert!(matches!(&told[..], [(_, Event::Rejected(found, _), 0)] if *found == reason), "{told:?}");
+        }
+        let replace = Request::Replace { cancel: cancel("b", "a"), quantity: 10, price: 0 };
+        assert!(matches!(&lab.ask(0, replace)[..], [(_, Event::CancelRejected(b'2', 2, _), 100)]));
+        assert_eq!((lab.desk.live(), lab.desk.by_id.len()), (1, 1));
+    }
+
+    fn new() -> New {
+        let Request::New(new) = order("b", b'1', 100, 50_000) else { unreachable!("it is one") };
+        new
+    }
+
+    #[test]
+    fn a_session_that_is_gone_loses_its_orders_and_no_others() {
+        let mut lab = Lab::new();
+        lab.ask(0, order("a", b'1', 100, 50_000));
+        lab.ask(1, order("a", b'1', 100, 50_000));
+        assert_eq!(lab.ask(0, Request::CancelAll), [("a".into(), Event::Cancelled, 0)]);
+        assert_eq!((lab.desk.live(), lab.heard(1)), (1, Vec::new()));
+    }
+
+    #[test]
+    fn reports_that_nobody_reads_are_bounded() {
+        let mut lab = Lab::new();
+        for _ in 0..WAITING_MAX + 5 {
+            lab.desk.handle(NOW, 3, 0, order("a", b'1', 0, 1), &mut lab.core);
+        }
+        assert_eq!((lab.desk.waiting[0].len(), lab.desk.dropped), (WAITING_MAX, 5));
+    }
+}

@@ -120,6 +120,8 @@ impl Fix {
         let work = self.engine.poll();
         std::mem::swap(&mut self.requests, &mut self.engine.app_mut().requests);
         let mut requests = std::mem::take(&mut self.requests);
+        // What others did to these orders before counts before.
+        self.fetch(utc_ns, core);
         for (session, request) in requests.drain(..) {
             self.counters.requests += 1;
             self.desk.handle(time, utc_ns, session, request, core);

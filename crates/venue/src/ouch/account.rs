@@ -90,7 +90,7 @@ impl Account {
         is_new
     }
 
-    /// Does what a client asks for. Answers come by [`Self::hear`], after [`Core::take_answers`].
+    /// Does what a client asks for. Answers come by [`Self::hear`], after [`Core::take_answers_of`]. Those before are to be heard first: what was executed counts.
     pub(super) fn handle(&mut self, time_ns: u64, request: &Request, core: &mut Core) {
         match request {
             Request::Enter(order) => self.enter(time_ns, order, core),

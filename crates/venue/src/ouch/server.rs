@@ -10,8 +10,9 @@ use crate::soup::{Connection, End, Login, Packet};
 /// Users at most.
 pub const USERS_MAX: usize = 256;
 
-/// Connections at most, those that have not logged in included.
-pub const CONNECTIONS_MAX: usize = 1_024;
+/// Connections at most, those that have not logged in included: half of the descriptors that a process has by default, so that
+/// a crowd here does not keep FIX and GLIMPSE from theirs.
+pub const CONNECTIONS_MAX: usize = 512;
 
 /// The kind of owner that [`matching::Enter::owner`] has for orders of this server.
 const OWNER: u64 = 1 << 62;
@@ -176,6 +177,8 @@ impl Ouch {
             self.counters.malformed += 1;
             return;
         };
+        // What others did to this user's orders before counts before.
+        self.fetch(time, core);
         self.accounts[account].handle(time.day_ns, &request, core);
         self.fetch(time, core);
     }
@@ -262,6 +265,7 @@ impl Service for Ouch {
         let Some(account) = place.account else { return };
         self.accounts[account].connection = None;
         if self.settings.cancel_on_disconnect {
+            self.fetch(time, core);
             self.accounts[account].cancel_all(time.day_ns, core);
             self.fetch(time, core);
         }

@@ -1,7 +1,7 @@
 use super::message::tests::enter;
 use super::*;
 use crate::core::Core;
-use crate::matching::{Limits, Matching};
+use crate::matching::{self, Limits, Matching};
 use crate::random::Random;
 use crate::service::{Service, Time};
 use crate::soup::{End, SILENCE_MAX_NS};
@@ -114,6 +114,30 @@ fn an_order_lives_from_acceptance_to_the_last_share() {
     assert_eq!((lab.ouch.live(), lab.core.matching.live()), (0, 0));
     lab.ask(seller, b"Q");
     assert_eq!(lab.read(seller, b'S')[0][9..13], 3_u32.to_be_bytes());
+}
+
+#[test]
+fn what_others_took_counts_before_the_next_request() {
+    let mut lab = Lab::new(OuchSettings::default());
+    let client = lab.log_in("CLIENT", 0);
+    lab.ask(client, &order(1, b'S', 300, 630_200));
+    let taker = matching::Enter {
+        owner: crate::load::LOAD_OWNER,
+        locate: 1,
+        side: crate::units::Side::Buy,
+        shares: 100,
+        price: 630_200,
+        time_in_force: matching::TimeInForce::Immediate,
+        is_displayed: true,
+        attribution: crate::itch::ANONYMOUS,
+    };
+    // The answer waits in the core when the replacement comes.
+    lab.core.enter(0, &taker).unwrap();
+    lab.ask(client, &replace(1, 2, 300, 630_300));
+    let answers = lab.read(client, b'S');
+    assert_eq!(answers.iter().map(|answer| answer[0]).collect::<Vec<_>>(), b"AEU");
+    assert_eq!(answers[2][18..22], 200_u32.to_be_bytes());
+    assert_eq!(lab.core.matching.depth(1, crate::units::Side::Sell, 0), Some((630_300, 200, 0)));
 }
 
 #[test]

@@ -14,12 +14,10 @@ use sidestep_venue::ouch::OuchSettings;
 use sidestep_venue::run::{Exchange, Settings, Stats};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Orders of clients that have room beside the load's.
 const CLIENT_ORDERS: u64 = 500_000;
-
-/// MoldUDP64's and SoupBinTCP's session.
-const SESSION: [u8; 10] = *b"SIDESTEP01";
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let stop = signal::stop_flag()?;
@@ -63,7 +61,7 @@ fn settings(args: &Args) -> Result<Settings, Problem> {
     let endpoint = |text: &str| Endpoint::parse(&with_host(text, host));
     Ok(Settings {
         day,
-        session: SESSION,
+        session: session(SystemTime::now()),
         interface: args.interface.clone(),
         groups: [Some(args.group_a), Some(args.group_b)],
         ttl: args.ttl,
@@ -76,6 +74,14 @@ fn settings(args: &Args) -> Result<Settings, Problem> {
         fix: args.fix.as_deref().map(endpoint).transpose()?,
         idle: sidestep_sys::idle::IdleStrategy::PARK,
     })
+}
+
+/// The session of MoldUDP64 and SoupBinTCP: another one for each start, so that nobody goes on with numbers of the last one.
+fn session(now: SystemTime) -> [u8; 10] {
+    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+    let mut name = [b'S'; 10];
+    name[1..].copy_from_slice(format!("{:09}", seconds % 1_000_000_000).as_bytes());
+    name
 }
 
 /// A port alone is one of `host`.
@@ -174,10 +180,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_port_alone_is_on_the_host_of_the_interface() {
+    fn a_port_alone_is_on_the_host_of_the_interface_and_a_session_has_ten_characters() {
         assert_eq!(with_host("26401", "127.0.0.1"), "127.0.0.1:26401");
         assert_eq!(with_host("unix:/tmp/ouch", "127.0.0.1"), "unix:/tmp/ouch");
         assert_eq!(rerequest("1", "0.0.0.0").unwrap(), "0.0.0.0:1".parse().unwrap());
+        assert_eq!(&session(UNIX_EPOCH + std::time::Duration::from_secs(7_000_000_012)), b"S000000012");
         assert!(rerequest("unix:/tmp/x", "0.0.0.0").unwrap_err().to_string().contains("ADDRESS:PORT"));
     }
 }
