@@ -255,6 +255,7 @@ fn the_other_lock_files_know_what_our_crates_need() {
         "peers/codec/Cargo.lock",
         "peers/itch/Cargo.lock",
         "peers/sbe/Cargo.lock",
+        "peers/book/Cargo.lock",
         "fuzz/Cargo.lock",
         "parquet/Cargo.lock",
         "tests/outside/Cargo.lock",

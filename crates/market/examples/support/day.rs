@@ -1,9 +1,9 @@
 //! A day of a whole market, generated: what benches and long tests of books are fed with.
 //!
-//! The mix of messages and the number of instruments are those of Nasdaq (30 January 2017, and of one instrument for the mix): adds 45.5 %, deletes 43.6 %,
-//! replaces 7.6 %, executions 2.8 %, cancels 0.5 %. Activity falls with an instrument's rank (Zipf). Most orders are near the best price of
-//! their side and are deleted soon; some stay for long; one in fifty is far away. Each side's best price is drawn back to the instrument's
-//! own price. Books do not cross. Everything follows from a seed.
+//! The mix of messages is that of a day of one large instrument of Nasdaq: adds 45.5 %, deletes 43.6 %, replaces 7.6 %, executions 2.8 %,
+//! cancels 0.5 %. Activity falls with an instrument's rank (Zipf). Most orders are near the best price of their side and are deleted soon;
+//! some stay for long; one in fifty is far away. Each side's best price is drawn back to the instrument's own price. Books do not cross.
+//! Everything follows from a seed.
 
 use std::collections::BTreeMap;
 

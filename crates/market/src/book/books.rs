@@ -320,7 +320,9 @@ impl Books {
     #[cold]
     fn refuse(&mut self, locate: Locate, refusal: Refusal) -> Refusal {
         self.trust.count(refusal);
-        self.trust.suspect(usize::from(locate.0), Suspect::Refused(refusal));
+        if self.ladders.has(locate) {
+            self.trust.suspect(usize::from(locate.0), Suspect::Refused(refusal));
+        }
         refusal
     }
 

@@ -153,6 +153,16 @@ fn the_rest_is_waited_for_where_an_answer_comes_in_several_datagrams() {
 }
 
 #[test]
+fn more_is_asked_for_at_once_when_a_line_has_brought_what_was_asked_for() {
+    let mut bench = Bench::live(Policy { request_count_max: 2, ..with_servers() });
+    bench.data(A, 8..9);
+    bench.wait(MS);
+    assert_eq!(bench.told(), [recovering(0), request(0, 2, 2)]);
+    bench.data(B, 2..4);
+    assert_eq!(bench.told(), [Told::Message(2), Told::Message(3), request(0, 4, 2)]);
+}
+
+#[test]
 fn servers_are_asked_in_turn_and_then_the_gap_is_skipped_and_told() {
     let mut bench = Bench::live(with_servers());
     bench.data(A, 3..4);
@@ -189,6 +199,13 @@ fn a_heartbeat_finds_the_loss_of_the_last_message() {
     assert_eq!(bench.told(), [request(0, 2, 1)]);
     bench.data(ANSWERS, 2..3);
     assert_eq!(bench.told(), [Told::Message(2), LIVE]);
+}
+
+#[test]
+fn a_heartbeat_among_answers_tells_nothing() {
+    let mut bench = Bench::live(with_servers());
+    bench.data(ANSWERS, 5..5);
+    assert_eq!((bench.told(), bench.feed.state()), (vec![], State::Live));
 }
 
 #[test]
@@ -338,6 +355,18 @@ fn another_session_is_told_once_and_adopted_when_the_current_one_is_over() {
     bench.end(A, 3);
     assert_eq!(bench.told(), [], "the session that was left disturbs nothing");
     assert_eq!(bench.feed.counters().other_session, 4);
+}
+
+#[test]
+fn a_session_that_was_left_is_not_adopted_again() {
+    let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
+    bench.packet(ANSWERS, TWO, 1..2);
+    assert_eq!(bench.told(), [Told::Do(Action::OtherSession { line: ANSWERS, session: TWO })], "not by an answer");
+    bench.packet(A, TWO, 1..2);
+    assert_eq!(bench.feed.session(), Some(TWO));
+    bench.told();
+    bench.data(B, 2..3);
+    assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(TWO)));
 }
 
 #[test]

@@ -108,6 +108,7 @@ impl Client {
     /// There is a new transport: a new snapshot begins, and its login is in the output.
     pub fn connected(&mut self, now: Nanos) {
         // A snapshot that was cut off cannot be gone on with: the server would send another one.
+        self.soup.disconnected();
         self.soup.forget_session();
         self.soup.connected(now);
         (self.spin.state, self.spin.messages) = (State::Running, 0);

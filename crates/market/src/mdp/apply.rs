@@ -110,7 +110,7 @@ impl<S: FnMut(Event)> Applying<'_, S> {
             // The reference counts from 1; one that points at nothing leaves the book by order of an unknown instrument wrong.
             let level = order.reference().and_then(|at| levels.get(usize::from(at).checked_sub(1)?));
             let Some(level) = level else {
-                self.instruments.stale_all_orders(StaleReason::Inconsistent, self.sink);
+                self.bad_reference();
                 continue;
             };
             let placed = Order {
@@ -122,6 +122,16 @@ impl<S: FnMut(Event)> Applying<'_, S> {
             self.order(level.security_id(), level.entry_type(), order.action(), placed);
         }
         Ok(())
+    }
+
+    fn bad_reference(&mut self) {
+        match self.scope {
+            Scope::All => self.instruments.stale_all_orders(StaleReason::Inconsistent, self.sink),
+            Scope::One(place, BookKind::Orders) => {
+                self.instruments.list[place].stale(BookKind::Orders, StaleReason::Inconsistent, self.sink);
+            }
+            Scope::One(..) => {}
+        }
     }
 
     fn level(&mut self, place: usize, entry: &book_update::LevelsEntry<'_>) {

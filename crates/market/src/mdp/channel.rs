@@ -25,7 +25,7 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel without instruments. All memory but that of the books is taken here.
+    /// A channel without instruments. All of its memory is taken here.
     pub fn new(limits: Limits) -> Self {
         Self {
             instruments: Instruments::new(limits),
@@ -38,8 +38,8 @@ impl Channel {
         }
     }
 
-    /// Adds an instrument, whose books are stale, and takes the memory of its books. Definitions (template 54) in packets do so by
-    /// themselves; other kinds of instruments are added by this call.
+    /// Adds an instrument, whose books are stale. Definitions (template 54) in packets do so by themselves; other kinds of instruments are
+    /// added by this call.
     ///
     /// # Errors
     /// Fails if there are [`Limits::instruments`].
@@ -64,7 +64,8 @@ impl Channel {
         &self.counters
     }
 
-    /// Takes the next packet of the incremental feed. One that has come before is ignored, one that comes too early is a gap.
+    /// Takes the next packet of the incremental feed. One that has come before is ignored, one that comes too early is a gap. A feed that
+    /// begins again with packet 1, as at the beginning of a week, is a new channel.
     ///
     /// # Errors
     /// Fails if it is no packet, or a message's size cannot be. Messages before that one are applied; all books are stale.

@@ -134,7 +134,7 @@ pub struct Counters {
     pub unknown_instruments: u64,
     /// Definitions that were not taken, because there are [`Limits::instruments`].
     pub instruments_refused: u64,
-    /// Snapshots that were not taken: older than the packets held.
+    /// Snapshots that were not taken: older than the packets held, or of a far future.
     pub snapshots_too_old: u64,
     /// Snapshots that were not taken: their levels or parts are not in order.
     pub snapshots_refused: u64,

@@ -12,6 +12,10 @@ use super::schema::{Message, OrderSnapshot, Snapshot};
 use crate::sbe::Malformed;
 use crate::units::{OrderReference, Price, Side};
 
+/// Packets by which a snapshot may be ahead of the incremental feed: some seconds of the fastest channels. One that names a packet
+/// of a far future would make a book deaf until then.
+const AHEAD_MAX: u32 = 10_000;
+
 /// A pass of a snapshot loop.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Loop {
@@ -26,7 +30,7 @@ pub(super) struct Loop {
 }
 
 impl Channel {
-    /// Takes a packet of the snapshot loop of one kind of books. It is ignored unless books are stale, and before the first packet of the
+    /// Takes a packet of the snapshot loop of one kind of books, each once, as after arbitration. It is ignored unless books are stale, and before the first packet of the
     /// incremental feed: that is to be joined first.
     ///
     /// # Errors
@@ -165,7 +169,12 @@ impl Channel {
 
     /// All packets after this one are held, or still to come.
     fn can_continue(&self, sequence: u32) -> bool {
-        self.last.is_some_and(|last| sequence >= last) || self.held.has_all_after(sequence)
+        let Some(last) = self.last else { return false };
+        if sequence > last {
+            sequence - last <= AHEAD_MAX
+        } else {
+            sequence == last || self.held.has_all_after(sequence)
+        }
     }
 
     /// Applies the packets after a snapshot to a book that is as it was then.
@@ -176,13 +185,14 @@ impl Channel {
         for (sequence, bytes) in held.after(sequence) {
             let Ok(packet) = Packet::parse(bytes) else { continue };
             for message in packet.messages() {
-                // What cannot be read was counted when it came, and made all books stale: a snapshot before it is of no use.
-                let read = message.ok().and_then(|message| Message::decode(message).ok()).map(|message| {
+                let mut quiet = |_| ();
+                let read = message.map(|message| {
+                    let message = Message::decode(message)?;
                     let scope = Scope::One(place, kind);
-                    let mut quiet = |_| ();
                     Applying { instruments, counters, scope, sequence, sink: &mut quiet }.message(&message)
                 });
-                if !matches!(read, Some(Ok(()))) {
+                // What cannot be read was counted when it came, and made all books stale: a snapshot before it is of no use.
+                if !matches!(read, Ok(Ok(()) | Err(Malformed::Schema { .. }))) {
                     instruments.list[place].clear(kind);
                     instruments.list[place].progress_mut(kind).is_live = false;
                 }

@@ -23,8 +23,8 @@ fn step(books: &mut Books, model: &mut Model, bytes: &[u8]) -> Result<(), Refusa
     assert_eq!(outcome, wanted, "{message:?}");
     let refused_now = Refusal::ALL.iter().map(|why| books.refused(*why)).sum::<u64>();
     assert_eq!(refused_now - refused, u64::from(outcome.is_err()));
-    if outcome.is_err() && books.book(locate).is_some() {
-        assert!(books.suspect(locate).is_some());
+    if outcome.is_err() {
+        assert_eq!(books.suspect(locate).is_some(), books.book(locate).is_some());
     }
     outcome.map(|_| ())
 }

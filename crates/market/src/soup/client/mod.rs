@@ -76,9 +76,12 @@ impl Client {
         self.core.state = State::Disconnected;
     }
 
-    /// Forgets the session: the next login asks for the current one. For a new day, or when the server does not have it any more.
+    /// Forgets the session: the next login asks for the current one. For a new day, or when the server does not have it any more. While
+    /// there is a connection it does nothing: that is one of the session.
     pub fn forget_session(&mut self) {
-        self.core.forget_session();
+        if !self.core.takes_input() {
+            self.core.forget_session();
+        }
     }
 
     /// Takes bytes that came, in any pieces, and tells the events in them. Bytes that come without a login or after the end are

@@ -172,6 +172,17 @@ fn a_rejected_login_ends_with_its_reason() {
 }
 
 #[test]
+fn a_session_is_not_forgotten_while_it_is_connected() {
+    let mut client = logged_in();
+    receive(&mut client, &packet(b'S', b"one"), 1);
+    client.forget_session();
+    assert_eq!((client.session().as_str(), client.next_sequence()), ("DAY", Sequence(2)));
+    client.disconnected();
+    client.forget_session();
+    assert_eq!((client.session(), client.next_sequence()), (SessionName::CURRENT, Sequence(1)));
+}
+
+#[test]
 fn a_logout_keeps_the_session_and_messages_still_come() {
     let mut client = logged_in();
     client.logout(Nanos(1)).unwrap();

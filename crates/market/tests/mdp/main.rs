@@ -1,37 +1,20 @@
 //! A channel in the layout of MDP 3.0 against a venue that is typed here: packets by hand, then thousands of seeded schedules in which
 //! packets are lost and snapshots late. A live book is always the venue's.
 
+mod packets;
+mod venue;
+
 use fastrand::Rng;
+use packets::{encoded, packet, reset, update};
 use sidestep_market::mdp::schema::types::{Action, EntryType, MatchEvent};
-use sidestep_market::mdp::schema::{
-    BookUpdateEncoder, ChannelResetEncoder, DefinitionEncoder, OrderSnapshotEncoder, OrderUpdateEncoder,
-    SnapshotEncoder, TradeSummaryEncoder, VolumeEncoder,
-};
+use sidestep_market::mdp::schema::{DefinitionEncoder, SnapshotEncoder, TradeSummaryEncoder, VolumeEncoder};
 use sidestep_market::mdp::{BadPacket, BookKind, Channel, Event, Limits, Order, PriceLevel, StaleReason};
-use sidestep_market::sbe::Unwritable;
-use sidestep_market::units::{OrderReference, Price, Side};
-use std::collections::BTreeMap;
+use sidestep_market::units::{Price, Side};
+use venue::{Venue, sorted};
 
 const LIMITS: Limits = Limits { instruments: 8, orders_per_side: 16, packets_held: 64, trusts_numbers: false };
 const DEPTH: usize = 3;
 const END: MatchEvent = MatchEvent(0x80);
-
-/// A packet around messages, each with its SBE header.
-fn packet(sequence: u32, messages: &[Vec<u8>]) -> Vec<u8> {
-    let mut bytes = sequence.to_le_bytes().to_vec();
-    bytes.extend(1_700_000_000_000_000_000u64.to_le_bytes());
-    for message in messages {
-        bytes.extend((message.len() as u16 + 2).to_le_bytes());
-        bytes.extend(message);
-    }
-    bytes
-}
-
-fn encoded(write: impl FnOnce(&mut [u8]) -> Result<usize, Unwritable>) -> Vec<u8> {
-    let mut buffer = [0; 1400];
-    let length = write(&mut buffer).expect("there is room");
-    buffer[..length].to_vec()
-}
 
 fn take(channel: &mut Channel, bytes: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
@@ -44,39 +27,6 @@ fn list(channel: &mut Channel) {
     for id in [7, 8] {
         channel.add(id, DEPTH as u8, 1).expect("there is room");
     }
-}
-
-fn reset(event: MatchEvent) -> Vec<u8> {
-    encoded(|buffer| {
-        let mut message = ChannelResetEncoder::new(buffer)?;
-        message.fields().transact_time(9).match_event(event);
-        let mut channels = message.channels()?;
-        channels.entry()?.channel(310);
-        Ok(channels.end())
-    })
-}
-
-/// One level, and perhaps an order at it.
-fn update(
-    security: i32,
-    rpt_seq: u32,
-    level: (Action, EntryType, u8, i64),
-    order: Option<(u64, Action)>,
-    event: MatchEvent,
-) -> Vec<u8> {
-    encoded(|buffer| {
-        let mut message = BookUpdateEncoder::new(buffer)?;
-        message.fields().transact_time(5).match_event(event);
-        let mut levels = message.levels()?;
-        let mut entry = levels.entry()?;
-        entry.size(Some(7)).security_id(security).rpt_seq(rpt_seq).orders(Some(1)).level(level.2);
-        entry.action(level.0).entry_type(level.1).price().mantissa(Some(level.3));
-        let mut orders = levels.end().orders()?;
-        if let Some((id, action)) = order {
-            orders.entry()?.order_id(id).priority(Some(id)).size(Some(7)).reference(Some(1)).action(action);
-        }
-        Ok(orders.end())
-    })
 }
 
 /// Template 46 by hand, from the venue's published offsets: what the generated encoder has no part in.
@@ -225,172 +175,43 @@ fn trades_are_told_of_stale_books_too() {
     assert!(events.contains(&told), "{events:?}");
 }
 
-/// An order: side, price, priority, size.
-type Placed = (usize, i64, u64, i32);
-
-/// A venue's instrument: its visible levels and its orders.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Listed {
-    sides: [Vec<(i64, i32)>; 2],
-    orders: BTreeMap<u64, Placed>,
-    rpt_seq: u32,
-}
-
-/// The venue: what it has published, and how its instruments were after each packet.
-struct Venue {
-    random: Rng,
-    listed: BTreeMap<i32, Listed>,
-    history: Vec<BTreeMap<i32, Listed>>,
-    next_order: u64,
-    resets: bool,
-}
-
-const TYPES: [EntryType; 2] = [EntryType::BID, EntryType::OFFER];
-
-impl Venue {
-    fn new(seed: u64, resets: bool) -> Self {
-        let listed: BTreeMap<i32, Listed> = [(7, Listed::default()), (8, Listed::default())].into();
-        Self { random: Rng::with_seed(seed), history: vec![listed.clone()], listed, next_order: 1, resets }
-    }
-
-    fn sequence(&self) -> u32 {
-        self.history.len() as u32 - 1
-    }
-
-    /// The next packet: one to three messages.
-    fn packet(&mut self) -> Vec<u8> {
-        let count = self.random.usize(1..4);
-        let messages: Vec<Vec<u8>> = (0..count).map(|_| self.message()).collect();
-        self.history.push(self.listed.clone());
-        packet(self.sequence(), &messages)
-    }
-
-    fn message(&mut self) -> Vec<u8> {
-        let id = if self.random.bool() { 7 } else { 8 };
-        let event = if self.random.u8(0..10) < 7 { END } else { MatchEvent(0) };
-        match self.random.u8(0..20) {
-            0 if self.resets && self.random.u8(0..4) == 0 => {
-                self.listed.values_mut().for_each(|one| *one = Listed::default());
-                reset(event)
-            }
-            1..=6 => self.order_update(id, event),
-            _ => self.level_update(id, event),
-        }
-    }
-
-    fn level_update(&mut self, id: i32, event: MatchEvent) -> Vec<u8> {
-        let one = self.listed.get_mut(&id).expect("it is listed");
-        let side = self.random.usize(0..2);
-        let (levels, price) = (&mut one.sides[side], self.random.i64(0..50));
-        let at = self.random.usize(0..=levels.len().min(DEPTH - 1));
-        let action = match self.random.u8(0..4) {
-            0 if at < levels.len() => {
-                levels[at] = (price, 7);
-                Action::CHANGE
-            }
-            1 if at < levels.len() => {
-                levels.remove(at);
-                Action::DELETE
-            }
-            _ => {
-                levels.insert(at, (price, 7));
-                levels.truncate(DEPTH);
-                Action::NEW
-            }
-        };
-        one.rpt_seq += 1;
-        let order = (self.random.u8(0..4) == 0).then(|| {
-            let order = self.next_order;
-            self.next_order += 1;
-            one.orders.insert(order, (side, price, order, 7));
-            (order, Action::NEW)
-        });
-        update(id, one.rpt_seq, (action, TYPES[side], at as u8 + 1, price), order, event)
-    }
-
-    fn order_update(&mut self, id: i32, event: MatchEvent) -> Vec<u8> {
-        let one = self.listed.get_mut(&id).expect("it is listed");
-        let known: Vec<u64> = one.orders.keys().copied().collect();
-        let (order, action, (side, price, priority, size)) = match known.len() {
-            0..4 => {
-                self.next_order += 1;
-                (
-                    self.next_order - 1,
-                    Action::NEW,
-                    (self.random.usize(0..2), self.random.i64(0..9), self.next_order - 1, 5),
-                )
-            }
-            count => {
-                let order = known[self.random.usize(0..count)];
-                let (side, _, priority, _) = one.orders[&order];
-                let action = if count > 9 || self.random.bool() { Action::DELETE } else { Action::CHANGE };
-                (order, action, (side, self.random.i64(0..9), priority, self.random.i32(1..9)))
-            }
-        };
-        if action == Action::DELETE {
-            one.orders.remove(&order)
-        } else {
-            one.orders.insert(order, (side, price, priority, size))
-        };
-        encoded(|buffer| {
-            let mut message = OrderUpdateEncoder::new(buffer)?;
-            message.fields().match_event(event);
-            let mut orders = message.orders()?;
-            let mut entry = orders.entry()?;
-            entry.order_id(Some(order)).priority(Some(priority)).size(Some(size)).security_id(id).action(action);
-            entry.entry_type(TYPES[side]).price().mantissa(Some(price));
-            Ok(orders.end())
-        })
-    }
-
-    /// The loops as they are now, one message in a packet. Instruments that were never active are not in them.
-    fn loops(&self) -> Vec<(BookKind, Vec<u8>)> {
-        let active: Vec<(&i32, &Listed)> = self.listed.iter().filter(|(_, one)| **one != Listed::default()).collect();
-        let prices = active.iter().map(|(id, one)| self.price_snapshot(**id, one, active.len() as u32));
-        let orders = active.iter().flat_map(|(id, one)| self.order_snapshot(**id, one, active.len() as u32));
-        let number = |kind, messages: Vec<Vec<u8>>| {
-            let packets = messages.into_iter().enumerate().map(|(at, message)| packet(at as u32 + 1, &[message]));
-            packets.map(|packet| (kind, packet)).collect::<Vec<_>>()
-        };
-        [number(BookKind::Prices, prices.collect()), number(BookKind::Orders, orders.collect())].concat()
-    }
-
-    fn price_snapshot(&self, id: i32, one: &Listed, reports: u32) -> Vec<u8> {
-        encoded(|buffer| {
+#[test]
+fn a_snapshot_of_a_far_future_is_refused() {
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    channel.add(7, 3, 0).unwrap();
+    take(&mut channel, &packet(1, &[update(7, 5, (Action::NEW, EntryType::BID, 1, 5), None, END)]));
+    let snapshot = |last_sequence: u32| {
+        let message = encoded(|buffer| {
             let mut message = SnapshotEncoder::new(buffer)?;
-            message.fields().last_sequence(self.sequence()).reports(reports).security_id(id).rpt_seq(one.rpt_seq);
-            let mut levels = message.levels()?;
-            for (side, of) in TYPES.into_iter().enumerate() {
-                for (at, (price, size)) in one.sides[side].iter().enumerate() {
-                    let mut entry = levels.entry()?;
-                    entry.size(Some(*size)).orders(Some(1)).level(Some(at as i8 + 1)).entry_type(of);
-                    entry.price().mantissa(Some(*price));
-                }
-            }
-            Ok(levels.end())
-        })
+            message.fields().last_sequence(last_sequence).reports(9).security_id(7).rpt_seq(5);
+            Ok(message.levels()?.end())
+        });
+        packet(1, &[message])
+    };
+    for (last_sequence, is_live) in [(u32::MAX, false), (10_002, false), (1, true)] {
+        channel.snapshot(BookKind::Prices, &snapshot(last_sequence), |_| ()).unwrap();
+        assert_eq!(channel.instrument(7).unwrap().is_live(BookKind::Prices), is_live, "{last_sequence}");
     }
+    assert_eq!(channel.counters().snapshots_too_old, 2);
+}
 
-    fn order_snapshot(&self, id: i32, one: &Listed, reports: u32) -> Vec<Vec<u8>> {
-        let orders: Vec<_> = one.orders.iter().collect();
-        let chunks: Vec<_> = if orders.is_empty() { vec![&orders[..]] } else { orders.chunks(3).collect() };
-        let write = |(at, chunk): (usize, &&[(&u64, &Placed)])| {
-            encoded(|buffer| {
-                let mut message = OrderSnapshotEncoder::new(buffer)?;
-                let mut fields = message.fields();
-                fields.last_sequence(self.sequence()).reports(reports).security_id(id);
-                fields.chunks(chunks.len() as u32).chunk(at as u32 + 1);
-                let mut group = message.orders()?;
-                for (order, (side, price, priority, size)) in *chunk {
-                    let mut entry = group.entry()?;
-                    entry.order_id(**order).priority(Some(*priority)).size(*size).entry_type(TYPES[*side]);
-                    entry.price().mantissa(Some(*price));
-                }
-                Ok(group.end())
-            })
-        };
-        chunks.iter().enumerate().map(write).collect()
-    }
+/// A message of another schema is none of ours, also among the packets that are held.
+#[test]
+fn messages_of_other_schemas_do_not_keep_a_book_from_catching_up() {
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    channel.add(7, 3, 0).unwrap();
+    let foreign = vec![0, 0, 9, 0, 99, 0, 1, 0];
+    take(&mut channel, &packet(1, &[vec![0, 0, 12, 0, 1, 0, 13, 0]]));
+    take(&mut channel, &packet(2, &[foreign, update(7, 6, (Action::NEW, EntryType::BID, 1, 5), None, END)]));
+    let message = encoded(|buffer| {
+        let mut message = SnapshotEncoder::new(buffer)?;
+        message.fields().last_sequence(1).reports(1).security_id(7).rpt_seq(5);
+        Ok(message.levels()?.end())
+    });
+    channel.snapshot(BookKind::Prices, &packet(1, &[message]), |_| ()).unwrap();
+    let one = channel.instrument(7).unwrap();
+    assert_eq!((one.is_live(BookKind::Prices), one.book().levels(Side::Buy).len()), (true, 1));
+    assert_eq!(channel.counters().unknown_messages, 1);
 }
 
 /// Each live book is one that the venue has had at one of these sequences.
@@ -412,20 +233,6 @@ fn check(channel: &Channel, venue: &Venue, sequences: std::ops::RangeInclusive<u
         }
     }
     live == 8
-}
-
-fn sorted(state: &Listed, side: usize) -> Vec<Order> {
-    let own = state.orders.iter().filter(|(_, order)| order.0 == side);
-    let mut orders: Vec<Order> = own
-        .map(|(id, (_, price, priority, size))| Order {
-            id: OrderReference(*id),
-            priority: *priority,
-            price: Price(*price),
-            size: *size,
-        })
-        .collect();
-    orders.sort_by_key(|order| (if side == 0 { -order.price.0 } else { order.price.0 }, order.priority));
-    orders
 }
 
 /// One schedule; how often all books were live again after a loss.
