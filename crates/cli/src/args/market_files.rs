@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 const DECODE_HELP: &str = "\
-Captures are pcap or pcapng, of any byte order; BinaryFILE has messages alone, each behind its length.
-For packed files: zcat FILE.gz | sidestep market decode -. Streams of TCP (OUCH, GLIMPSE) are skipped.
+Captures are pcap or pcapng, of any byte order; BinaryFILE has messages alone, each behind its
+length. Packed files come by a pipe: zcat FILE.gz | sidestep market decode -. Streams of TCP (OUCH,
+GLIMPSE) are skipped.
 
 Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.";
 

@@ -83,7 +83,7 @@ impl Decoder<'_> {
             let time_ns = packet.time_ns;
             match capture::datagram(&packet) {
                 Ok(datagram) if self.filter.wants_datagram(datagram.destination) => {
-                    self.datagram(time_ns, &datagram)?
+                    self.datagram(time_ns, &datagram)?;
                 }
                 Ok(_) | Err(NotUdp::NotIp | NotUdp::Protocol(_)) => self.others += 1,
                 Err(why) => self.fault(why.to_string()),
