@@ -259,7 +259,7 @@ fn main() -> Result<()> {
     let fills = maker.orders.fills;
     maker.end_flat()?;
     let Orders { position, account, .. } = &maker.orders;
-    println!("{fills} fills while it quoted, {} looks with both quotes out", quoted);
+    println!("{fills} fills while it quoted, {quoted} looks with both quotes out");
     match (*position, account.len()) {
         (0, 0) => println!("flat"),
         (position, open) => println!("not flat: {position} shares, {open} orders open"),

@@ -248,7 +248,7 @@ sidestep market record day.pcapng --line eth1:239.192.0.1:26400 --spin --cpu 3 -
         "market replay",
         "sidestep market replay day.pcapng                   counts, and the hash of the event log
 sidestep market replay day.pcapng --log events.txt --speed 1
-sidestep market replay day.pcapng --speed 8 --to lab0:239.192.0.1:26400 --to lab0:239.192.0.2:26400
+sidestep market replay day.pcapng --speed 8 --to lab0:239.192.0.1:26400
 sidestep market replay day.pcapng --parquet day.parquet",
     ),
     (

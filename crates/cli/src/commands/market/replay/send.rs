@@ -1,7 +1,8 @@
 //! Recorded datagrams, sent again onto an interface.
 
 use sidestep_feed_handler::Line;
-use sidestep_socket::{Engine, EngineOptions, Handle, MulticastOut, SendError, UdpOptions};
+use sidestep_socket::{Engine, EngineOptions, Handle, SendError, UdpOptions};
+use sidestep_sys::socket::bind_to_interface;
 use sidestep_sys::{Problem, interface};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -21,13 +22,16 @@ impl Senders {
             let mut engine = Engine::open(&EngineOptions { accelerate: false, ..EngineOptions::on(&line.interface) })?;
             let any: IpAddr =
                 if line.group.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            let options = UdpOptions {
-                multicast_out: MulticastOut::Interface(interface::index(&line.interface)?),
-                // Receivers on this host are to get it, too.
-                multicast_loop: true,
-                ..UdpOptions::default()
-            };
+            // Receivers on this host are to get it, too.
+            let options = UdpOptions { multicast_loop: true, ..UdpOptions::default() };
             let socket = engine.bind(SocketAddr::new(any, 0), &options)?;
+            let failed = |error: &dyn std::fmt::Display| {
+                Problem::failed(format!("cannot send by {}", line.interface), error)
+                    .next("name an interface that is up")
+            };
+            // Groups need no route then.
+            let twin = engine.twin(socket).map_err(|error| failed(&error))?;
+            bind_to_interface(twin, interface::index(&line.interface)?).map_err(|error| failed(&error))?;
             Ok((engine, socket, line.group))
         };
         Ok(Self { sockets: lines.iter().map(open).collect::<Result<_, _>>()? })
