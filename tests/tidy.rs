@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("preload", &["sys", "stack", "control_api", "socket", "unmodified"]),
     ("metrics", &["sys"]),
     ("fix", &["sys", "socket", "metrics"]),
+    ("venue", &["sys", "socket", "fix"]),
     ("market", &["sys", "ring", "wire"]),
     ("control", &["sys", "wire", "control_api", "kernel_ring", "xdp_steering"]),
     ("capi", &["sys", "ring", "control_api", "socket", "fix"]),
