@@ -74,13 +74,13 @@ pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
     Ok(())
 }
 
-struct Session {
+pub(super) struct Session {
     /// Before the control plane: some use it.
     acceptors: Acceptors,
     /// Started with the first slice that needs it.
     plane: Option<ControlPlane>,
     control: Control,
-    origin: Origin,
+    pub(super) origin: Origin,
     streamed: Streamed,
     /// The CPUs that this thread began with, for unpinned paths.
     cpus: Vec<u32>,
@@ -115,6 +115,7 @@ impl Session {
             Request::Sink(request) => self.sink(&request),
             Request::Bulk(request) => self.bulk(&request),
             Request::Accept(request) => self.accept_many(&request),
+            Request::Trade(request) => self.trade(&request),
             Request::Acceptor(wish) => self.start_acceptor(&wish),
             Request::Awake { number } => self.acceptors.awake(number).map(|()| Reply::Done(Done::default())),
             Request::Frames { number } => {
@@ -144,7 +145,7 @@ impl Session {
         self.control.recv(wait).map_err(|error| Problem::failed("closed a session", error))
     }
 
-    fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
+    pub(super) fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
         self.control.send(reply).map_err(|error| Problem::failed("lost the measuring end", error))
     }
 
@@ -311,17 +312,17 @@ impl Session {
     }
 
     /// The interface of this end's engines.
-    fn device(&self) -> Result<Device, Problem> {
+    pub(super) fn device(&self) -> Result<Device, Problem> {
         Device::every_queue(&self.origin.consent, self.origin.local)
     }
 
     /// Returns what a reader of the results must know of this end's link, and of its control plane.
-    fn note(&self, link: &str) -> Option<String> {
+    pub(super) fn note(&self, link: &str) -> Option<String> {
         self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
     }
 
     /// Adds what a reader of the results must know of a path of the kernel at this end.
-    fn of_kernel(&self, ready: Ready) -> Ready {
+    pub(super) fn of_kernel(&self, ready: Ready) -> Ready {
         Ready { note: self.origin.consent.kernel_note(), ..ready }
     }
 
@@ -347,7 +348,7 @@ impl Session {
 
     /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
     /// for them shall not be where it spins later.
-    fn need_plane(&mut self) -> Result<(), Problem> {
+    pub(super) fn need_plane(&mut self) -> Result<(), Problem> {
         self.origin.consent.interface(self.origin.local)?;
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
@@ -435,7 +436,7 @@ impl Session {
     }
 
     /// Pins the thread, or lets it go where the scheduler wants, as the path says.
-    fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
+    pub(super) fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
         if !path.pinned {
             return cpu::restrict(&self.cpus);
         }
@@ -452,7 +453,7 @@ impl Session {
         })
     }
 
-    fn watch(&self, path: &Path) -> Watch<'_> {
+    pub(super) fn watch(&self, path: &Path) -> Watch<'_> {
         Watch::new(&self.control, path.waiting)
     }
 }

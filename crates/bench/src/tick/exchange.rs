@@ -79,7 +79,7 @@ impl Bench {
         let (IpAddr::V4(local), trader) = (self.ends().client, self.ends().server) else {
             return Err(Problem::usage("cannot send to a group", "the ends talk IPv6").next("leave -6 out"));
         };
-        let own = target.path.exchange()?;
+        let own = exchange_path(target.path)?;
         let door = if own.medium == Medium::Stack {
             // The threads that an engine starts shall not be where this one spins.
             self.place_thread(false)?;
@@ -89,7 +89,7 @@ impl Bench {
             Door::by_kernel(local.into(), own)?
         };
         self.place_thread(true)?;
-        let ready = self.ask_trade(target, door.port(), duration)?;
+        let ready = self.ask_trade(target, door.port())?;
         // From here on the peer sends one more reply, whatever happens to the slice.
         let link_note = door.note();
         let note = match &link_note {
@@ -117,9 +117,9 @@ impl Bench {
         })
     }
 
-    fn ask_trade(&mut self, target: &Target, port: u16, duration: Duration) -> Result<Ready, Problem> {
+    fn ask_trade(&mut self, target: &Target, port: u16) -> Result<Ready, Problem> {
         let request = Request::Trade(Trade {
-            path: target.path.name.into(),
+            path: trader_path(target.path).into(),
             cpu: self.cpus.server,
             port,
             group: target.group,
@@ -127,7 +127,6 @@ impl Bench {
             work: target.work,
             form: target.form,
             plan: target.plan,
-            duration_ns: duration.as_nanos() as u64,
         });
         match self.control().ask(&request)? {
             Reply::Ready(ready) if ready.groups.len() == usize::from(target.lines) => Ok(ready),
@@ -153,6 +152,16 @@ impl Bench {
             _ => Err(Problem::failed("lost the peer", "it did not say that the slice is over").next("restart the peer")),
         }
     }
+}
+
+/// The exchange's path where the trader's end is `path`: kernel-spin where only one end goes past the kernel.
+pub(super) fn exchange_path(path: &'static Path) -> Result<&'static Path, Problem> {
+    path.peer.map_or(Ok(path), Path::named)
+}
+
+/// The trader's path: it is the end that a trader has in its hands.
+fn trader_path(path: &Path) -> &'static str {
+    if path.peer.is_some() { "xdp" } else { path.name }
 }
 
 /// Takes the login of a session, and accepts it.

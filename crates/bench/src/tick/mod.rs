@@ -15,19 +15,19 @@
 //! peer's end; `arms`, `rounds` and `row` are the measurement: arms in turn, their statistics, their rows.
 
 mod arms;
+mod describe;
 mod exchange;
 mod intake;
 pub(crate) mod judge;
 pub(crate) mod play;
 mod rounds;
 mod row;
-mod run;
 pub(crate) mod text;
 pub(crate) mod trader;
 mod wire;
 
 pub use arms::Request;
-pub use run::run;
+pub(crate) use rounds::measure;
 
 use serde::{Deserialize, Serialize};
 

@@ -154,6 +154,14 @@ impl Play {
         &self.steps[..self.steps.partition_point(|step| step.due_ns < end)]
     }
 
+    /// The mean length of a datagram of line A, bytes.
+    pub(super) fn datagram_bytes(&self) -> u32 {
+        let tape = &self.tapes[0];
+        let trading = &tape.datagrams[tape.prologue..];
+        let sum: u64 = trading.iter().map(|datagram| u64::from(datagram.length)).sum();
+        (sum / (trading.len() as u64).max(1)) as u32
+    }
+
     /// The bytes of a datagram.
     #[inline]
     pub(super) fn bytes(&self, step: &Step) -> &[u8] {

@@ -103,6 +103,15 @@ pub(crate) fn write(out: &mut Vec<u8>, form: OrderForm, order: &Order, number: u
     }
 }
 
+/// A login of SoupBinTCP to the current session, from its newest message on.
+pub(crate) fn login_request() -> Vec<u8> {
+    let mut packet = vec![0, 47, b'L'];
+    packet.extend(b"TRADER          ");
+    packet.extend(b"          ");
+    packet.extend(b"                   0");
+    packet
+}
+
 /// What stands at the front of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Front {
