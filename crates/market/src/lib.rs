@@ -1,12 +1,18 @@
 //! L4: market data of exchanges, sans-IO: bytes and time in, events and actions out.
 //!
-//! [`itch`] has views of TotalView-ITCH 5.0. [`units`] has the types that protocols and books share.
+//! [`feed`] is one channel: the messages of all its lines, once and in order, and recovery of what is missing. [`arbiter`] merges the
+//! lines, [`mold64`] reads and writes MoldUDP64, [`framing`] is what another protocol implements. [`itch`] has views of
+//! TotalView-ITCH 5.0. [`units`] has the types that protocols and books share.
 //!
 //! Nothing here does input or output, reads a clock or allocates per message. Bytes from the network are hostile: every length is
 //! checked, and nothing grows without a limit that is named.
 #![forbid(unsafe_code)]
 
+pub mod arbiter;
+pub mod feed;
+pub mod framing;
 pub mod itch;
+pub mod mold64;
 pub mod units;
 
 #[cfg(doctest)]
