@@ -11,6 +11,7 @@
 pub mod arbiter;
 pub mod feed;
 pub mod framing;
+pub mod book;
 pub mod itch;
 pub mod mold64;
 pub mod units;

@@ -42,8 +42,6 @@ mod observe;
 #[cfg(not(loom))]
 mod options;
 #[cfg(not(loom))]
-mod prefetch;
-#[cfg(not(loom))]
 mod private;
 mod record;
 mod ring;

@@ -31,6 +31,7 @@ pub mod own_descriptors;
 pub mod owner;
 pub mod packet;
 pub mod perf;
+pub mod prefetch;
 pub mod printable;
 pub mod problem;
 pub mod proc;

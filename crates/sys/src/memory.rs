@@ -1,5 +1,6 @@
 //! Memory shared between processes: memfds, mappings, seals, huge pages, prefaulted pages.
 
+use std::collections::TryReserveError;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -124,6 +125,22 @@ pub fn page_bytes() -> usize {
     rustix::param::page_size()
 }
 
+/// A vector of `len` equal values, on huge pages if the kernel has free ones (madvise(2)), every page of it written: a later store
+/// does not fault. It fails if the allocator has not that much.
+pub fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut values = Vec::new();
+    values.try_reserve_exact(len)?;
+    // What is not on whole pages of it is not advised.
+    let range = values.spare_capacity_mut().as_mut_ptr_range();
+    let first = (range.start as usize).next_multiple_of(page_bytes());
+    let len_of_pages = (range.end as usize).saturating_sub(first) / page_bytes() * page_bytes();
+    // SAFETY: the pages lie inside of the spare capacity, and MADV_HUGEPAGE changes no byte. Without transparent huge pages it fails,
+    // and the memory is ordinary.
+    let _ = unsafe { libc::madvise(first as *mut libc::c_void, len_of_pages, libc::MADV_HUGEPAGE) };
+    values.resize(len, value);
+    Ok(values)
+}
+
 /// Creates an unnamed file (memfd_create(2)) whose size can be sealed; `huge` puts it on reserved 2 MiB pages.
 pub fn memfd(name: &str, huge: bool) -> io::Result<OwnedFd> {
     let name = CString::new(name)?;
@@ -219,6 +236,15 @@ mod tests {
         };
         assert_eq!(read, 7);
         assert!(File::from(memfd).set_len(4096).is_err(), "the size is sealed");
+    }
+
+    #[test]
+    fn a_filled_vector_has_its_values_and_too_large_a_one_is_an_error() {
+        let values = filled(3_u32, 3 << 20).unwrap();
+        assert_eq!((values.len(), values.capacity()), (3 << 20, 3 << 20));
+        assert!(values.iter().all(|value| *value == 3));
+        assert!(filled(0_u8, 0).unwrap().is_empty());
+        assert!(filled(0_u8, usize::MAX).is_err());
     }
 
     #[test]

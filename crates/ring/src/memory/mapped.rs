@@ -1,8 +1,8 @@
 //! Real memory: a mapping, private to this process or shared.
 
-use crate::prefetch;
 use crate::sync::{Flag, Word};
 use sidestep_sys::memory::Mapping;
+use sidestep_sys::prefetch;
 use std::ptr::NonNull;
 
 /// The memory of a ring: a mapping, private to this process or shared.
@@ -47,13 +47,13 @@ impl Memory {
     /// Prefetches the cache line at `offset` for writing. Only a hint.
     #[inline(always)]
     pub(crate) fn fetch_to_write(&self, offset: usize) {
-        prefetch::to_write(std::ptr::from_ref(self.word(offset)).cast());
+        prefetch::to_write(self.word(offset));
     }
 
     /// Prefetches the cache line at `offset` for reading. Only a hint.
     #[inline(always)]
     pub(crate) fn fetch_to_read(&self, offset: usize) {
-        prefetch::to_read(std::ptr::from_ref(self.word(offset)).cast());
+        prefetch::to_read(self.word(offset));
     }
 
     /// The bytes of a message. They are inside the memory, as callers have checked the record against the ring's end.
