@@ -17,14 +17,17 @@ use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
+use crate::tick::play::Plan;
 use crate::transport::Transport;
 use crate::unmodified::Server;
 use sidestep_socket::datagram::{DatagramSocket, UdpPort};
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
 use sidestep_stack::tcp::Config;
 use sidestep_sys::{Problem, cpu};
+use sidestep_venue::tape::Tape;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -67,7 +70,8 @@ pub struct Origin {
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
     let streamed = Streamed::default();
     let acceptors = Acceptors::default();
-    let mut session = Session { acceptors, plane: None, control, origin, streamed, cpus: cpu::allowed() };
+    let cpus = cpu::allowed();
+    let mut session = Session { acceptors, plane: None, control, origin, streamed, tape: None, cpus };
     if session.welcome()? {
         while session.serve_next()? {}
     }
@@ -82,6 +86,8 @@ pub(super) struct Session {
     control: Control,
     pub(super) origin: Origin,
     streamed: Streamed,
+    /// The messages of the last slice of trading.
+    pub(super) tape: Option<(Plan, Arc<Tape>)>,
     /// The CPUs that this thread began with, for unpinned paths.
     cpus: Vec<u32>,
 }

@@ -4,14 +4,28 @@ use super::protocol::{Ready, Reply, Trade};
 use super::session::Session;
 use crate::bypass::{Load, engine};
 use crate::path::{Medium, Path};
-use crate::tick::play::LINES_MAX;
+use crate::tick::play::{LINES_MAX, Plan};
 use crate::tick::trader::{self, Desk, OrderStream, Sockets};
 use crate::tick::Work;
 use sidestep_socket::stream::{Endpoint, Io, Waiting};
 use sidestep_sys::Problem;
+use sidestep_venue::tape::Tape;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 impl Session {
+    /// The messages of a plan. Those of the last one are kept: every slice of a run has the same.
+    fn tape(&mut self, plan: &Plan) -> Arc<Tape> {
+        match &self.tape {
+            Some((of, tape)) if of == plan => tape.clone(),
+            _ => {
+                let tape = Arc::new(plan.tape());
+                self.tape = Some((*plan, tape.clone()));
+                tape
+            }
+        }
+    }
+
     /// Serves one slice of trading.
     pub(super) fn trade(&mut self, request: &Trade) -> Result<Reply, Problem> {
         let path = Path::named(&request.path)?;
@@ -24,7 +38,8 @@ impl Session {
         let IpAddr::V4(local) = self.origin.local else {
             return Err(Problem::usage("cannot join a group", "the ends talk IPv6").next("use an IPv4 address"));
         };
-        let mut desk = Desk::new(request.work, request.form, &request.plan, request.lines)?;
+        let tape = self.tape(&request.plan);
+        let mut desk = Desk::new(request.work, request.form, &tape, request.lines)?;
         let there = SocketAddr::new(self.origin.remote, request.port);
         let (mut sockets, groups, stream, note) = match path.medium {
             Medium::Stack => {

@@ -87,8 +87,14 @@ impl Request {
     pub(super) fn plan(&self) -> Plan {
         let (_, slice) = self.pace();
         let fastest = self.speeds.iter().max().copied().unwrap_or(1);
-        let peak = if self.profile == Profile::Open { 8 } else { 1 };
-        let seconds = (SETTLE + slice).as_secs_f64() * f64::from(fastest * peak);
+        let factor = match self.profile {
+            Profile::Steady => 1.0,
+            // Squares from 8 to 1, as the burst falls.
+            Profile::Open => 4.0,
+            Profile::Sparse => 0.01,
+        };
+        // Times between messages are random: some more than the mean.
+        let seconds = 1.1 * factor * (SETTLE + slice).as_secs_f64() * f64::from(fastest);
         Plan {
             seed: self.seed,
             symbols: self.symbols,
@@ -97,7 +103,7 @@ impl Request {
             trigger_every: self.trigger_every,
             place: self.place,
             messages_per_packet: self.messages_per_packet,
-            messages: (seconds * self.rate as f64).ceil() as u64 + 1,
+            messages: (seconds * self.rate as f64).ceil() as u64 + 100,
         }
     }
 
@@ -280,6 +286,6 @@ mod tests {
         assert_eq!(pace(8_000), (8, Duration::from_millis(500)));
         assert_eq!(pace(20_000), (20, Duration::from_millis(500)));
         assert_eq!(pace(160), (8, Duration::from_millis(10)));
-        assert_eq!(request().plan().messages, 53_001);
+        assert_eq!(request().plan().messages, 58_400);
     }
 }

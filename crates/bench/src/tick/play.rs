@@ -17,6 +17,8 @@ const MESSAGES_MAX: u64 = 4 << 20;
 const SYMBOLS_MAX: u32 = 65_535;
 /// Live orders of each instrument, as the venue's own default has them: 200,000 of 8,000.
 const LIVE_ORDERS_EACH: usize = 25;
+/// The length of the burst of the opening: most of a slice.
+const BURST_NS: u64 = 300_000_000;
 /// The most lines.
 pub(crate) const LINES_MAX: u8 = 2;
 
@@ -73,7 +75,7 @@ impl Plan {
             messages: self.messages,
             profile: match self.profile {
                 Profile::Steady => load::Profile::Steady,
-                Profile::Open => load::Profile::Open,
+                Profile::Open => load::Profile::Open { burst_ns: BURST_NS },
                 Profile::Sparse => load::Profile::Sparse,
             },
             rate: self.rate,

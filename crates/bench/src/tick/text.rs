@@ -60,12 +60,7 @@ fn put(out: &mut Vec<u8>, tag: u32, value: &[u8]) {
 /// Appends an order. `number` counts the orders of a session from 1.
 pub(crate) fn write(out: &mut Vec<u8>, form: OrderForm, order: &Order, number: u32) {
     match form {
-        OrderForm::Raw => {
-            out.extend(order.reference.to_le_bytes());
-            out.extend(order.price.to_le_bytes());
-            // Side in the top bit: the symbol is not in it.
-            out.extend((order.quantity | u32::from(order.buys) << 31).to_le_bytes());
-        }
+        OrderForm::Raw => out.extend(raw_order(order)),
         OrderForm::Fix => {
             let mut price = String::new();
             let _ = write!(price, "{}.{:04}", order.price / 10_000, order.price % 10_000);
@@ -101,6 +96,16 @@ pub(crate) fn write(out: &mut Vec<u8>, form: OrderForm, order: &Order, number: u
             out.extend([0, 0]);
         }
     }
+}
+
+/// An order of 16 bytes: reference, price, shares with the side in the top bit. The symbol is not in it.
+#[inline]
+pub(crate) fn raw_order(order: &Order) -> [u8; RAW_BYTES] {
+    let mut bytes = [0; RAW_BYTES];
+    bytes[..8].copy_from_slice(&order.reference.to_le_bytes());
+    bytes[8..12].copy_from_slice(&order.price.to_le_bytes());
+    bytes[12..].copy_from_slice(&(order.quantity | u32::from(order.buys) << 31).to_le_bytes());
+    bytes
 }
 
 /// A login of SoupBinTCP to the current session, from its newest message on.

@@ -8,6 +8,7 @@
 
 mod orders;
 mod sockets;
+mod soup;
 mod work;
 
 pub(crate) use orders::{OrderStream, Orders};
@@ -61,6 +62,7 @@ pub(crate) fn run(
         idle += 1;
         if idle % IDLE_TURNS == 0 || !sockets.spins() {
             orders.poll()?;
+            desk.poll(orders)?;
         }
         watch.waited()?;
         sockets.wait(orders)?;

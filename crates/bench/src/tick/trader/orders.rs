@@ -1,5 +1,6 @@
 //! The order stream of the trader: a session of FIX, of OUCH over SoupBinTCP, or bytes alone.
 
+use super::soup::Soup;
 use super::text;
 use crate::path::Path;
 use crate::tick::OrderForm;
@@ -88,18 +89,20 @@ impl OrderStream {
         Ok(Orders::Fix { engine, session })
     }
 
-    fn for_ouch(self) -> Result<Orders, Problem> {
-        self.for_bytes(OrderForm::Ouch)
+    fn for_ouch(mut self) -> Result<Orders, Problem> {
+        let stream = connect(&mut self.io, &self.endpoint, &self.options)?;
+        Soup::log_in(Bytes { io: self.io, stream }).map(|soup| Orders::Ouch(Box::new(soup)))
     }
 }
 
-fn not_logged_on(why: impl std::fmt::Display) -> Problem {
+pub(super) fn not_logged_on(why: impl std::fmt::Display) -> Problem {
     Problem::failed("the exchange accepts no session", why).next("see what the measuring end printed")
 }
 
 /// The order stream, logged on.
 pub(crate) enum Orders {
     Fix { engine: Box<FixEngine<Silent>>, session: Handle },
+    Ouch(Box<Soup>),
     Bytes(Bytes),
 }
 
@@ -109,6 +112,7 @@ impl Orders {
     pub(super) fn io_mut(&mut self) -> &mut Io {
         match self {
             Self::Fix { engine, .. } => engine.io_mut(),
+            Self::Ouch(soup) => &mut soup.bytes.io,
             Self::Bytes(bytes) => &mut bytes.io,
         }
     }
@@ -118,6 +122,7 @@ impl Orders {
         match self {
             // Nothing comes by it but heartbeats.
             Self::Fix { .. } => None,
+            Self::Ouch(soup) => soup.bytes.stream.descriptor(),
             Self::Bytes(bytes) => bytes.stream.descriptor(),
         }
     }
@@ -127,11 +132,8 @@ impl Orders {
     pub(super) fn send(&mut self, order: &Order, number: u32) -> Result<(), Problem> {
         match self {
             Self::Fix { engine, session } => send_fix(engine, *session, order),
-            Self::Bytes(bytes) => {
-                let mut message = Vec::new();
-                text::write(&mut message, OrderForm::Raw, order, number);
-                bytes.send(&message)
-            }
+            Self::Ouch(soup) => soup.send(order, number),
+            Self::Bytes(bytes) => bytes.send(&text::raw_order(order)),
         }
     }
 
@@ -140,7 +142,9 @@ impl Orders {
     pub(super) fn send_bytes(&mut self, message: &[u8]) -> Result<(), Problem> {
         match self {
             Self::Bytes(bytes) => bytes.send(message),
-            Self::Fix { .. } => Err(Problem::failed("cannot send prepared bytes", "a session writes its own")),
+            Self::Fix { .. } | Self::Ouch(_) => {
+                Err(Problem::failed("cannot send prepared bytes", "a session writes its own"))
+            }
         }
     }
 
@@ -148,7 +152,8 @@ impl Orders {
     pub(super) fn poll(&mut self) -> Result<(), Problem> {
         match self {
             Self::Fix { engine, .. } => drop(engine.poll()),
-            Self::Bytes(bytes) => bytes.poll()?,
+            Self::Ouch(soup) => soup.poll()?,
+            Self::Bytes(bytes) => drop(bytes.receive(&mut [0; 256])?),
         }
         Ok(())
     }
@@ -182,7 +187,7 @@ pub(crate) struct Bytes {
 
 impl Bytes {
     #[inline]
-    fn send(&mut self, mut message: &[u8]) -> Result<(), Problem> {
+    pub(super) fn send(&mut self, mut message: &[u8]) -> Result<(), Problem> {
         let failed = |why: &dyn std::fmt::Display| Problem::failed("cannot send an order", why);
         let mut deadline = None;
         while !message.is_empty() {
@@ -205,21 +210,18 @@ impl Bytes {
     fn await_answer(&mut self) -> Result<(), Problem> {
         let deadline = Instant::now() + LOGON_MAX;
         while Instant::now() < deadline {
-            match self.stream.read(&mut self.io, &mut [0; 1024]) {
-                Ok(1..) => return Ok(()),
-                Err(error) if is_retry(&error) => {}
-                Ok(_) => return Err(not_logged_on("it closed the connection")),
-                Err(error) => return Err(not_logged_on(error)),
+            if self.receive(&mut [0; 1024])?.is_some() {
+                return Ok(());
             }
         }
         Err(not_logged_on("there is no answer"))
     }
 
-    /// Reads what the exchange may have sent, and forgets it.
-    fn poll(&mut self) -> Result<(), Problem> {
-        match self.stream.read(&mut self.io, &mut [0; 256]) {
-            Ok(1..) => Ok(()),
-            Err(error) if is_retry(&error) => Ok(()),
+    /// Reads what the exchange has sent.
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Result<Option<usize>, Problem> {
+        match self.stream.read(&mut self.io, buffer) {
+            Ok(count @ 1..) => Ok(Some(count)),
+            Err(error) if is_retry(&error) => Ok(None),
             Ok(_) => Err(Problem::failed("the exchange closed the order stream", "the slice is not over")),
             Err(error) => Err(Problem::failed("the order stream broke", error)),
         }
