@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 /// byte of the order was seen at the exchange. Where the sender's call carries a frame to the receiver, as over a veth, the last one leaves
 /// out most of the way of the tick.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TickDetail {
     /// Work of the trader between a tick and its order: `reflex`, `decode`, `book`.
     pub work: String,
@@ -54,7 +55,6 @@ pub struct TickDetail {
     /// Datagrams that the trader's host dropped, as far as it tells.
     pub dropped: u64,
     /// The lines.
-    #[serde(default)]
     pub line: Vec<LineDetail>,
     /// From just after the last byte of the tick's datagram was handed over.
     pub from_handed_over: Distribution,
@@ -62,6 +62,7 @@ pub struct TickDetail {
 
 /// A line of a feed, as the trader saw it. Counts are messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LineDetail {
     /// `A`, `B`.
     pub name: String,
