@@ -30,7 +30,10 @@ fn check_counts(document: &Value) {
         assert!(answered > 0 && samples > 0, "{row}");
         assert_eq!(samples + lost, counted, "{row}");
         assert!(answered >= samples && answered + missed >= counted, "{row}");
-        assert_eq!((&row["scenario"], &row["measure"], &row["loop"]), (&"tick".into(), &"tick_to_trade".into(), &"open".into()));
+        assert_eq!(
+            (&row["scenario"], &row["measure"], &row["loop"]),
+            (&"tick".into(), &"tick_to_trade".into(), &"open".into())
+        );
     }
 }
 
@@ -57,7 +60,11 @@ fn every_work_and_every_form_of_order_is_right_on_every_path_of_a_lab() {
         for work in ["reflex", "decode", "book"] {
             for order in ["fix", "ouch", "raw"] {
                 let name = format!("{path} {work} {order}");
-                assert!(rows(&document).iter().any(|row| row["path"] == name.as_str()), "{name}: {}", document["unavailable"]);
+                assert!(
+                    rows(&document).iter().any(|row| row["path"] == name.as_str()),
+                    "{name}: {}",
+                    document["unavailable"]
+                );
             }
         }
     }
@@ -113,8 +120,18 @@ fn the_floor_and_the_profiles_have_rows() {
     let _turn = my_turn();
     for profile in ["open", "sparse"] {
         let rate = if profile == "sparse" { "1M" } else { "10k" };
-        let document =
-            measure(&["--place", "lab", "--paths", "xdp,xdp-raw", "--profile", profile, "--rate", rate, "--speed", "1,2"]);
+        let document = measure(&[
+            "--place",
+            "lab",
+            "--paths",
+            "xdp,xdp-raw",
+            "--profile",
+            profile,
+            "--rate",
+            rate,
+            "--speed",
+            "1,2",
+        ]);
         check_counts(&document);
         assert!(rows(&document).iter().any(|row| row["path"] == "xdp-raw" && row["measure"] == "rtt"));
         assert_eq!(rows(&document).len(), 3, "{}", document["unavailable"]);

@@ -323,10 +323,13 @@ impl Scenario {
     /// Refuses a service time for scenarios without answers.
     fn check_service_time(&self, service_time: ServiceTime) -> Result<(), Problem> {
         match self {
-            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) | Self::Tick(_) if !service_time.is_none() => Err(
-                Problem::usage(format!("cannot work {service_time} before each answer"), "only round trips have it")
-                    .next("leave --service-time out, or use it with bench rr or bench sizes"),
-            ),
+            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) | Self::Tick(_) if !service_time.is_none() => {
+                Err(Problem::usage(
+                    format!("cannot work {service_time} before each answer"),
+                    "only round trips have it",
+                )
+                .next("leave --service-time out, or use it with bench rr or bench sizes"))
+            }
             _ => Ok(()),
         }
     }

@@ -212,7 +212,11 @@ impl FromStr for Count {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let value = rate(text)?;
-        if value >= 1.0 && value.fract() == 0.0 { Ok(Self(value as u64)) } else { Err(format!("{text:?} is not a whole number")) }
+        if value >= 1.0 && value.fract() == 0.0 {
+            Ok(Self(value as u64))
+        } else {
+            Err(format!("{text:?} is not a whole number"))
+        }
     }
 }
 

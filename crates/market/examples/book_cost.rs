@@ -6,10 +6,10 @@
 //! the same slice of the day, forward and back (A B C C B A: an arm's second pass has a slice of its own). The first arm comes twice: what
 //! lies between the two is the noise.
 
-#[path = "../../../peers/rounds.rs"]
-mod rounds;
 #[path = "support/day.rs"]
 mod day;
+#[path = "../../../peers/rounds.rs"]
+mod rounds;
 
 use day::{Day, Event, Settings};
 use rounds::{median, rounds};
@@ -45,9 +45,9 @@ impl Messages {
     }
 
     fn datagrams(&self) -> impl Iterator<Item = impl Iterator<Item = Message<'_>> + Clone> {
-        self.starts.chunks(DATAGRAM).map(move |starts| {
-            starts.iter().map(|start| Message::parse(&self.bytes[*start..]).expect("it is whole"))
-        })
+        self.starts
+            .chunks(DATAGRAM)
+            .map(move |starts| starts.iter().map(|start| Message::parse(&self.bytes[*start..]).expect("it is whole")))
     }
 }
 
@@ -108,8 +108,7 @@ fn day(live: u32, rounds: usize) {
     }
     let mut seen = vec![Vec::new(); arms.len()];
     for _ in 0..rounds {
-        let (forth, back) =
-            (Messages::take(&mut day, SLICE * DATAGRAM), Messages::take(&mut day, SLICE * DATAGRAM));
+        let (forth, back) = (Messages::take(&mut day, SLICE * DATAGRAM), Messages::take(&mut day, SLICE * DATAGRAM));
         let first: Vec<f64> = arms.iter_mut().map(|arm| arm.run(&forth)).collect();
         for (at, arm) in arms.iter_mut().enumerate().rev() {
             seen[at].push(first[at] + arm.run(&back));
@@ -126,10 +125,7 @@ fn day(live: u32, rounds: usize) {
     for (arm, times) in arms.iter().zip(&seen) {
         let (ns, [low, high]) = median(times.iter().map(|both| both / 2.0));
         let (ratio, [from, to]) = median(times.iter().zip(&seen[1]).map(|(one, other)| one / other));
-        println!(
-            "  {:<16} {ns:7.1} ns [{low:.1}, {high:.1}]  against L2 {ratio:.3} [{from:.3}, {to:.3}]",
-            arm.name
-        );
+        println!("  {:<16} {ns:7.1} ns [{low:.1}, {high:.1}]  against L2 {ratio:.3} [{from:.3}, {to:.3}]", arm.name);
     }
 }
 

@@ -11,9 +11,9 @@
 #![forbid(unsafe_code)]
 
 pub mod arbiter;
+pub mod book;
 pub mod feed;
 pub mod framing;
-pub mod book;
 pub mod glimpse;
 pub mod itch;
 pub mod mold64;

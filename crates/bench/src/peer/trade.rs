@@ -4,9 +4,9 @@ use super::protocol::{Ready, Reply, Trade};
 use super::session::Session;
 use crate::bypass::{Load, engine};
 use crate::path::{Medium, Path};
+use crate::tick::Work;
 use crate::tick::play::{LINES_MAX, Plan};
 use crate::tick::trader::{self, Desk, OrderStream, Sockets};
-use crate::tick::Work;
 use sidestep_socket::stream::{Endpoint, Io, Waiting};
 use sidestep_sys::Problem;
 use sidestep_venue::tape::Tape;
@@ -47,7 +47,8 @@ impl Session {
                 let mut engine = engine(&self.device()?, Load::Feed)?;
                 let (sockets, groups) = Sockets::past_kernel(&mut engine, request.group, request.lines)?;
                 let note = self.note(&crate::bypass::note(&engine));
-                let endpoint = Endpoint::Xdp { interface: String::new(), host: there.ip().to_string(), port: there.port() };
+                let endpoint =
+                    Endpoint::Xdp { interface: String::new(), host: there.ip().to_string(), port: there.port() };
                 (sockets, groups, OrderStream::past_kernel(Io::over(engine), endpoint), note)
             }
             Medium::Inet => {

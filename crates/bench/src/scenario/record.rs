@@ -35,11 +35,8 @@ pub(crate) enum Direction {
 /// The statistics of which ratios are made.
 const PERCENTILES: &[(&str, Statistic)] = &[("p50", Statistic::Quantile(0.5)), ("p99", Statistic::Quantile(0.99))];
 /// The same of ticks, where a rare gap shows in the far tail alone.
-const PERCENTILES_OF_TICKS: &[(&str, Statistic)] = &[
-    ("p50", Statistic::Quantile(0.5)),
-    ("p99", Statistic::Quantile(0.99)),
-    ("p99.9", Statistic::Quantile(0.999)),
-];
+const PERCENTILES_OF_TICKS: &[(&str, Statistic)] =
+    &[("p50", Statistic::Quantile(0.5)), ("p99", Statistic::Quantile(0.99)), ("p99.9", Statistic::Quantile(0.999))];
 /// Of time per message at full speed: its inverse is the throughput, whose percentiles mean nothing.
 const MEAN: &[(&str, Statistic)] = &[("mean", Statistic::PerMessage)];
 

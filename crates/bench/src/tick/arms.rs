@@ -63,11 +63,19 @@ impl Request {
             return wrong(what, &format!("it is 1 to {SPEED_MAX}"), "give --speed within it, for example 1,2,4,8");
         }
         if let Some(gap) = self.gaps_on_a.iter().find(|gap| !(0.0..100.0).contains(*gap)) {
-            return wrong(format!("cannot leave {gap} % out"), "it is 0 to less than 100", "give --gap-on-a 1, for example");
+            return wrong(
+                format!("cannot leave {gap} % out"),
+                "it is 0 to less than 100",
+                "give --gap-on-a 1, for example",
+            );
         }
         if self.gaps_on_a.iter().any(|gap| *gap > 0.0) && !self.lines.contains(&2) {
             let why = "messages that line A lacks come by line B alone";
-            return wrong("cannot leave out datagrams of one line".into(), why, "give --lines 2, or leave --gap-on-a out");
+            return wrong(
+                "cannot leave out datagrams of one line".into(),
+                why,
+                "give --lines 2, or leave --gap-on-a out",
+            );
         }
         if !self.group.is_multicast() {
             let what = format!("cannot send to group {}", self.group);

@@ -22,7 +22,8 @@ fn ends(path: &Path) -> String {
     match path.name {
         "xdp" => "both ends past the kernel, groups and the order's TCP in one socket engine each".into(),
         "xdp-one-end" => {
-            "the trader past the kernel, groups and the order's TCP in one socket engine; the exchange by kernel-spin".into()
+            "the trader past the kernel, groups and the order's TCP in one socket engine; the exchange by kernel-spin"
+                .into()
         }
         "uring-spin" => "both ends by io_uring; orders of FIX, whose engine has none, by the kernel's calls".into(),
         "kernel-epoll" => {

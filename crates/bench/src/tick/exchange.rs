@@ -2,7 +2,7 @@
 
 use super::intake::{Intake, Stamped};
 use super::judge::{Judgement, Tick, judge};
-use super::play::{Gaps, Play, Plan, Step};
+use super::play::{Gaps, Plan, Play, Step};
 use super::text::{Front, Reader, fix_field, fix_message};
 use super::wire::{Door, Wire};
 use super::{OrderForm, Work};
@@ -44,6 +44,12 @@ pub(super) struct Target {
     /// Group of line A; that of line B is the next one.
     pub(super) group: Ipv4Addr,
     pub(super) plan: Plan,
+}
+
+impl Target {
+    fn reader(&self) -> Reader {
+        if self.work == Work::Reflex { Reader::of_written(self.form) } else { Reader::new(self.form) }
+    }
 }
 
 /// The results of a slice.
@@ -149,7 +155,9 @@ impl Bench {
         }
         match self.control().reply()? {
             Reply::Done(done) => Ok(done),
-            _ => Err(Problem::failed("lost the peer", "it did not say that the slice is over").next("restart the peer")),
+            _ => {
+                Err(Problem::failed("lost the peer", "it did not say that the slice is over").next("restart the peer"))
+            }
         }
     }
 }
@@ -338,7 +346,7 @@ impl<'a> Exchange<'a> {
         let end = self.clock.stop() + self.clock.ticks(GRACE);
         while self.clock.stop() < end {
             self.receive()?;
-            if self.record.orders(self.target.form).0.len() >= sent {
+            if self.record.orders(self.target).0.len() >= sent {
                 break;
             }
             let pause = self.clock.stop() + self.clock.ticks(Duration::from_millis(1));
@@ -360,9 +368,9 @@ impl<'a> Exchange<'a> {
 }
 
 impl Record<'_> {
-    fn orders(&self, form: OrderForm) -> (Vec<Stamped>, Option<String>) {
+    fn orders(&self, target: &Target) -> (Vec<Stamped>, Option<String>) {
         let ticks = self.play.asked.iter().map(|asks| Tick { asks: *asks, due_ns: None }).collect::<Vec<_>>();
-        self.intake.orders(form, &ticks)
+        self.intake.orders(target.reader(), &ticks)
     }
 
     /// The judged slice.
@@ -371,7 +379,7 @@ impl Record<'_> {
         let tick = |(asks, times): (&_, &Option<Times>)| Tick { asks: *asks, due_ns: times.map(|times| ns(times.due)) };
         // The tape is longer than a slice at single speed: ticks behind its end are no ticks of this slice.
         let ticks: Vec<Tick> = self.play.asked.iter().zip(&self.times).map(tick).collect();
-        let (orders, problem) = self.intake.orders(target.form, &ticks);
+        let (orders, problem) = self.intake.orders(target.reader(), &ticks);
         let stamped: Vec<_> = orders.into_iter().map(|(order, seen)| (order, ns(seen))).collect();
         let mut judgement = judge(&ticks, &stamped);
         if let Some(problem) = problem {

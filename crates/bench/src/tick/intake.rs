@@ -1,6 +1,5 @@
 //! What the exchange has received: bytes with the times at which they were seen. They are read as orders after the slice.
 
-use super::OrderForm;
 use super::judge::{Order, Tick};
 use super::text::{Front, NO_SYMBOL, Reader};
 use std::collections::HashMap;
@@ -48,9 +47,9 @@ impl Intake {
     }
 
     /// Reads whole orders, in the order of their coming. The error says what else came, and holds what could be read before it.
-    pub(super) fn orders(&self, form: OrderForm, ticks: &[Tick]) -> (Vec<Stamped>, Option<String>) {
+    pub(super) fn orders(&self, mut reader: Reader, ticks: &[Tick]) -> (Vec<Stamped>, Option<String>) {
         let symbols: HashMap<u64, [u8; 8]> = ticks.iter().map(|tick| (tick.asks.reference, tick.asks.symbol)).collect();
-        let (mut reader, mut at, mut orders) = (Reader::new(form), 0, Vec::new());
+        let (mut at, mut orders) = (0, Vec::new());
         loop {
             match reader.front(&self.bytes[at..self.filled]) {
                 Ok(Front::Incomplete) if at < self.filled => {
@@ -80,6 +79,7 @@ impl Intake {
 
 #[cfg(test)]
 mod tests {
+    use super::super::OrderForm;
     use super::super::text::write;
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
         take(&mut intake, &bytes[..length + 1], 100);
         take(&mut intake, &bytes[length + 1..2 * length], 200);
         take(&mut intake, &bytes[2 * length..], 300);
-        let (orders, problem) = intake.orders(OrderForm::Fix, &[]);
+        let (orders, problem) = intake.orders(Reader::new(OrderForm::Fix), &[]);
         assert_eq!(orders, [(order(1), 100), (order(2), 100), (order(3), 300)]);
         assert!(problem.is_none());
     }
@@ -111,7 +111,7 @@ mod tests {
         [1, 9].iter().for_each(|reference| write(&mut bytes, OrderForm::Raw, &order(*reference), 1));
         take(&mut intake, &bytes, 5);
         let tick = Tick { asks: order(1), due_ns: Some(1) };
-        let (orders, _) = intake.orders(OrderForm::Raw, &[tick]);
+        let (orders, _) = intake.orders(Reader::new(OrderForm::Raw), &[tick]);
         assert_eq!(orders[0], (order(1), 5));
         assert_eq!(orders[1].0.symbol, NO_SYMBOL, "no tick has this reference");
     }
@@ -122,11 +122,11 @@ mod tests {
         write(&mut bytes, OrderForm::Fix, &order(1), 1);
         bytes.extend(b"8=FIX.4.4\x019=x\x01");
         take(&mut intake, &bytes, 5);
-        let (orders, problem) = intake.orders(OrderForm::Fix, &[]);
+        let (orders, problem) = intake.orders(Reader::new(OrderForm::Fix), &[]);
         assert_eq!((orders.len(), problem.is_some()), (1, true));
         let mut cut = Intake::for_orders(1);
         take(&mut cut, b"8=FIX", 5);
-        assert!(cut.orders(OrderForm::Fix, &[]).1.expect("it is told").contains("5 bytes"));
+        assert!(cut.orders(Reader::new(OrderForm::Fix), &[]).1.expect("it is told").contains("5 bytes"));
     }
 
     #[test]

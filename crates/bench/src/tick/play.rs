@@ -59,8 +59,9 @@ impl Plan {
         for (name, value, low, high) in ranges {
             if !(low..=high).contains(&value) {
                 let what = format!("cannot play {name} {value}");
-                return Err(Problem::usage(what, format!("it is {low} to {high}"))
-                    .next("choose a number within it; fewer messages: a lower --rate or --speed, or a shorter --duration"));
+                return Err(Problem::usage(what, format!("it is {low} to {high}")).next(
+                    "choose a number within it; fewer messages: a lower --rate or --speed, or a shorter --duration",
+                ));
             }
         }
         Ok(())
@@ -217,7 +218,8 @@ mod tests {
         let steps = play.steps(1, u64::MAX);
         assert!(steps.is_sorted_by_key(|step| (step.due_ns, step.line)) && steps[0].due_ns == 0);
         for line in 0..2 {
-            let ticks: HashSet<u32> = steps.iter().filter(|step| step.line == line).filter_map(|step| step.tick).collect();
+            let ticks: HashSet<u32> =
+                steps.iter().filter(|step| step.line == line).filter_map(|step| step.tick).collect();
             assert_eq!(ticks.len(), play.asked.len());
         }
         let count = |line| steps.iter().filter(|step| step.line == line).count();

@@ -50,8 +50,7 @@ pub(crate) fn measure(bench: &mut Bench, request: &Request, progress: &mut dyn P
     if problem.is_none() {
         arms.iter_mut().for_each(|arm| arm.record.refuse_if_empty());
     }
-    let rows: Vec<Row> =
-        arms.iter().filter_map(|arm| arm.found.row(&arm.record, arm.target(), request)).collect();
+    let rows: Vec<Row> = arms.iter().filter_map(|arm| arm.found.row(&arm.record, arm.target(), request)).collect();
     Findings {
         infos: describe::paths(request, rows.iter().map(|row| row.path.as_str())),
         rows,
@@ -167,7 +166,9 @@ impl Turns<'_> {
         slice: Duration,
         direction: Option<Direction>,
     ) -> Result<Option<Problem>, Problem> {
-        let Some(play) = self.plays.get(usize::from(target.lines) - 1).and_then(Option::as_ref) else { return Ok(None) };
+        let Some(play) = self.plays.get(usize::from(target.lines) - 1).and_then(Option::as_ref) else {
+            return Ok(None);
+        };
         let found: TickSlice = self.bench.tick(target, play, slice)?;
         if let Some(fault) = found.judgement.fault.as_ref() {
             let (what, count) = (format!("the trader of {} ordered wrongly", target.name()), found.judgement.faults());

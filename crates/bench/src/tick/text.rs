@@ -33,7 +33,13 @@ pub(crate) const BEGIN_STRING: &str = "FIX.4.4";
 const TIME: &[u8] = b"20260101-00:00:00.000";
 
 /// Appends a message of FIX.
-pub(crate) fn fix_message(out: &mut Vec<u8>, msg_type: &[u8], sequence: u64, from_trader: bool, fields: &[(u32, &[u8])]) {
+pub(crate) fn fix_message(
+    out: &mut Vec<u8>,
+    msg_type: &[u8],
+    sequence: u64,
+    from_trader: bool,
+    fields: &[(u32, &[u8])],
+) {
     let (sender, target) = if from_trader { (TRADER, EXCHANGE) } else { (EXCHANGE, TRADER) };
     let mut body = Vec::new();
     put(&mut body, 35, msg_type);
@@ -87,7 +93,7 @@ pub(crate) fn write(out: &mut Vec<u8>, form: OrderForm, order: &Order, number: u
             out.extend(order.quantity.to_be_bytes());
             out.extend(order.symbol);
             out.extend(u64::from(order.price).to_be_bytes());
-            out.extend(*b"3YAYN");
+            out.extend(*b"3YANN");
             let mut id = [b' '; 14];
             let text = order.reference.to_string();
             let digits = text.as_bytes();
@@ -134,17 +140,24 @@ pub(crate) struct Reader {
     form: OrderForm,
     /// MsgSeqNum that the next message of FIX must have; of OUCH, the UserRefNum of the last order.
     number: u64,
+    /// Numbers of FIX may be left out.
+    has_gaps: bool,
 }
 
 impl Reader {
     /// Of a session that is logged on.
     pub(crate) fn new(form: OrderForm) -> Self {
-        Self { form, number: if form == OrderForm::Fix { 2 } else { 0 } }
+        Self { form, number: if form == OrderForm::Fix { 2 } else { 0 }, has_gaps: false }
     }
 
     /// Of a session of FIX whose Logon is awaited.
     pub(crate) fn logon() -> Self {
-        Self { form: OrderForm::Fix, number: 1 }
+        Self { form: OrderForm::Fix, number: 1, has_gaps: false }
+    }
+
+    /// Of orders that were written before: the numbers of those whose tick was lost are left out.
+    pub(crate) fn of_written(form: OrderForm) -> Self {
+        Self { has_gaps: true, ..Self::new(form) }
     }
 
     /// Reads what stands at the front of `bytes`. An error says what is wrong with it.
@@ -161,10 +174,11 @@ impl Reader {
         let message = &bytes[..length];
         let field = |tag: &[u8]| fix_field(message, tag);
         let number = |tag: &[u8]| field(tag).and_then(|value| std::str::from_utf8(value).ok()?.parse::<u64>().ok());
-        if number(b"34") != Some(self.number) {
-            return Err(format!("MsgSeqNum {:?} where {} is next", number(b"34"), self.number));
+        let sequence = number(b"34").unwrap_or_default();
+        if sequence < self.number || (sequence > self.number && !self.has_gaps) {
+            return Err(format!("MsgSeqNum {sequence} where {} is next", self.number));
         }
-        self.number += 1;
+        self.number = sequence.saturating_add(1);
         if field(b"35") != Some(b"D") {
             return Ok(Front::Session(length));
         }
@@ -248,7 +262,8 @@ fn fix_length(bytes: &[u8]) -> Result<Option<usize>, String> {
     };
     let begin = first + 1 + second + 1;
     let body = bytes[first + 1..begin - 1].strip_prefix(b"9=").and_then(|digits| std::str::from_utf8(digits).ok());
-    let body: usize = body.and_then(|digits| digits.parse().ok()).filter(|body| *body <= MESSAGE_BYTES_MAX).ok_or_else(wrong)?;
+    let body: usize =
+        body.and_then(|digits| digits.parse().ok()).filter(|body| *body <= MESSAGE_BYTES_MAX).ok_or_else(wrong)?;
     let length = begin + body + TRAILER_BYTES;
     if bytes.len() < length {
         return Ok(None);
@@ -336,6 +351,10 @@ mod tests {
             assert!(reader.front(&bytes).is_ok());
             assert!(reader.front(&bytes).is_err(), "{form:?}: the same number again");
         }
+        let mut later = Vec::new();
+        write(&mut later, OrderForm::Fix, &ORDER, 9);
+        assert!(Reader::new(OrderForm::Fix).front(&later).unwrap_err().contains("where 2 is next"));
+        assert!(Reader::of_written(OrderForm::Fix).front(&later).is_ok());
     }
 
     #[test]
@@ -360,7 +379,10 @@ mod tests {
     #[test]
     fn prices_have_at_most_four_decimals() {
         let told = |text: &str| price(text.as_bytes());
-        assert_eq!((told("1.5"), told("1"), told("0.0001"), told("200000")), (Some(15_000), Some(10_000), Some(1), Some(2_000_000_000)));
+        assert_eq!(
+            (told("1.5"), told("1"), told("0.0001"), told("200000")),
+            (Some(15_000), Some(10_000), Some(1), Some(2_000_000_000))
+        );
         for wrong in ["", "1.00001", "-1", "1.-1", "x", "500000", "1.+1"] {
             assert_eq!(told(wrong), None, "{wrong}");
         }

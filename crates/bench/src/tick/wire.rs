@@ -28,7 +28,8 @@ impl Door {
     /// Listens by the kernel, as `path` says.
     pub(super) fn by_kernel(local: IpAddr, path: &Path) -> Result<Self, Problem> {
         // It looks at a schedule itself: no call of it waits, whatever the path.
-        let options = Options { waiting: Waiting::Spin, backend: path.backend, timeout: PATIENCE, ..Options::default() };
+        let options =
+            Options { waiting: Waiting::Spin, backend: path.backend, timeout: PATIENCE, ..Options::default() };
         let mut io = Box::default();
         let listener = Listener::bind(&mut io, &Endpoint::from(SocketAddr::new(local, 0)), &options)?;
         Ok(Self::Kernel { io, listener, options })
@@ -66,7 +67,12 @@ impl Door {
         match self {
             Self::Kernel { mut io, mut listener, options } => {
                 let line = |group: &SocketAddrV4| {
-                    UdpPort::bind(SocketAddr::new(local.into(), 0))?.connect_group(*group, local, one_namespace, &options)
+                    UdpPort::bind(SocketAddr::new(local.into(), 0))?.connect_group(
+                        *group,
+                        local,
+                        one_namespace,
+                        &options,
+                    )
                 };
                 let lines = Lines::Kernel(groups.iter().map(line).collect::<Result<_, _>>()?);
                 let accepted = listener.accept_from(&mut io, CONNECT_MAX, Some(trader)).map_err(not_connected)?;

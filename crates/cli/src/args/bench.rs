@@ -1,7 +1,7 @@
 //! The flags of `sidestep bench`, and those that all measuring commands share: place and output.
 
-use super::{BenchFix, BenchTick};
 use super::tune_run::Under;
+use super::{BenchFix, BenchTick};
 use crate::values::{Cpus, LoadList, LoadRates, PathList, RateList, Target, duration};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::service_time::ServiceTime;

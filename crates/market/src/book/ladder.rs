@@ -128,7 +128,11 @@ impl Ladders {
     }
 
     /// The numbers of the levels of the side, the best at the end.
-    pub(super) fn levels(&self, locate: Locate, side: Side) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator {
+    pub(super) fn levels(
+        &self,
+        locate: Locate,
+        side: Side,
+    ) -> impl DoubleEndedIterator<Item = u32> + ExactSizeIterator {
         self.entries(self.ladder(locate, side)).iter().map(|entry| level_of(*entry))
     }
 

@@ -62,8 +62,7 @@ pub(super) fn bytes(levels: u32) -> usize {
     levels as usize * size_of::<Level>()
 }
 
-const FREE: Level =
-    Level { shares: 0, key: Key(0), orders: 0, first: Slot::NONE, last: Slot::NONE, locate: Locate(0) };
+const FREE: Level = Level { shares: 0, key: Key(0), orders: 0, first: Slot::NONE, last: Slot::NONE, locate: Locate(0) };
 
 impl Levels {
     pub(super) fn new(levels: u32) -> Result<Self, TryReserveError> {

@@ -65,7 +65,10 @@ impl Limits {
     pub(super) fn check(&self) -> Result<(), Problem> {
         let refuse = |why: String, next: &str| Err(Problem::usage("cannot make order books", why).next(next));
         if self.instruments == 0 || self.orders == 0 || self.levels == 0 || self.side_levels == 0 {
-            return refuse("a limit is 0".to_owned(), "give each limit a value of 1 or more, or take Limits::default()");
+            return refuse(
+                "a limit is 0".to_owned(),
+                "give each limit a value of 1 or more, or take Limits::default()",
+            );
         }
         if self.orders > table::ORDERS_MAX {
             return refuse(

@@ -61,7 +61,9 @@ fn paths(document: &Document, one: &Compared<'_>, i: usize) -> Section {
     };
     let mut section = section(&paths_id(i), short, question, leaders(document, one));
     section.text.extend(not_judged(document, one));
-    section.text.extend(tick::sentence(&one.panels.iter().flat_map(|panel| panel.rows.iter().copied()).collect::<Vec<_>>()));
+    section
+        .text
+        .extend(tick::sentence(&one.panels.iter().flat_map(|panel| panel.rows.iter().copied()).collect::<Vec<_>>()));
     section
 }
 

@@ -95,7 +95,11 @@ pub(crate) fn sentence(rows: &[&Row]) -> Option<String> {
         0 => format!("All {} ticks were answered{late}; no order was wrong.", number::count(answered)),
         _ => {
             let all = number::count(answered.saturating_add(missed));
-            format!("{} of {all} ticks were answered{late}, {} were not; no order was wrong.", number::count(answered), number::count(missed))
+            format!(
+                "{} of {all} ticks were answered{late}, {} were not; no order was wrong.",
+                number::count(answered),
+                number::count(missed)
+            )
         }
     })
 }

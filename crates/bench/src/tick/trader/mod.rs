@@ -64,8 +64,9 @@ pub(crate) fn run(
             orders.poll()?;
             desk.poll(orders)?;
         }
-        watch.waited()?;
-        sockets.wait(orders)?;
+        if !sockets.wait()? {
+            watch.waited()?;
+        }
     }
     let involuntary_switches = cpu::involuntary_switches() - switches;
     let feed = desk.counts(sockets.dropped(orders));

@@ -32,7 +32,8 @@ pub(crate) struct OrderStream {
 impl OrderStream {
     /// By the kernel, as `path` says.
     pub(crate) fn by_kernel(path: &Path, endpoint: Endpoint) -> Self {
-        let options = Options { waiting: Waiting::Spin, backend: path.backend, timeout: LOGON_MAX, ..Options::default() };
+        let options =
+            Options { waiting: Waiting::Spin, backend: path.backend, timeout: LOGON_MAX, ..Options::default() };
         Self { endpoint, options, io: Io::default() }
     }
 

@@ -3,8 +3,8 @@
 use super::orders::Orders;
 use crate::bypass::join_past_kernel;
 use crate::path::Path;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use sidestep_socket::datagram::{DatagramSocket, UdpPort};
 use sidestep_socket::stream::{Backend, Io, Options, Waiting, is_retry};
 use sidestep_socket::{Engine, Handle};
@@ -24,6 +24,8 @@ pub(crate) struct Sockets {
     /// The kernel's sockets are empty until this says that one is readable.
     sleeper: Option<OwnedFd>,
     ready: Vec<epoll::Event>,
+    /// Datagrams that the kernel had dropped when they were opened.
+    dropped_before: u64,
 }
 
 enum Lines {
@@ -72,7 +74,8 @@ impl Sockets {
 
     fn over(lines: Lines) -> Self {
         let ready = Vec::with_capacity(4);
-        Self { lines, buffer: Box::new([0; DATAGRAM_BYTES_MAX]), sleeper: None, ready }
+        let (buffer, dropped_before) = (Box::new([0; DATAGRAM_BYTES_MAX]), dropped_by_kernel());
+        Self { lines, buffer, sleeper: None, ready, dropped_before }
     }
 
     /// Sleeps, from now on, until a line or the order stream has something (epoll(7)).
@@ -120,13 +123,14 @@ impl Sockets {
         Ok(Some(&self.buffer[..count]))
     }
 
-    /// Waits for something to receive, as the path says.
+    /// Waits for something to receive, as the path says. Returns whether something is there, as far as it knows.
     #[inline]
-    pub(super) fn wait(&mut self, _orders: &Orders) -> Result<(), Problem> {
-        let Some(epoll) = &self.sleeper else { return Ok(()) };
+    pub(super) fn wait(&mut self) -> Result<bool, Problem> {
+        let Some(epoll) = &self.sleeper else { return Ok(false) };
         self.ready.clear();
         match epoll::wait(epoll.as_fd(), rustix::buffer::spare_capacity(&mut self.ready), Some(&SLEEP_MAX)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(count) => Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
             Err(error) => Err(Problem::failed("cannot wait for the feed", error)),
         }
     }
@@ -134,10 +138,19 @@ impl Sockets {
     /// Datagrams and frames that this host has dropped, as far as it tells.
     pub(super) fn dropped(&self, orders: &mut Orders) -> u64 {
         match &self.lines {
-            Lines::Kernel { .. } => 0,
+            Lines::Kernel { .. } => dropped_by_kernel().saturating_sub(self.dropped_before),
             Lines::Stack(_) => orders.io_mut().engine().map_or(0, |engine| engine.frames().dropped),
         }
     }
+}
+
+/// Datagrams that found no room in a socket of this network namespace (RcvbufErrors, proc_pid_net(5)); 0 where that is not told.
+fn dropped_by_kernel() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/net/snmp").unwrap_or_default();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Udp:"));
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
+    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
+    pairs.find(|(name, _)| *name == "RcvbufErrors").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
 }
 
 /// The group of a line.

@@ -139,12 +139,14 @@ impl Reader {
     }
 
     fn counts(&self) -> FeedCounts {
-        let line = |line: u8| self.feed.line(LineId(line)).map_or_else(LineCounts::default, |line| LineCounts {
-            received: line.messages,
-            first: line.first,
-            duplicates: line.duplicates,
-            lost: line.lost,
-        });
+        let line = |line: u8| {
+            self.feed.line(LineId(line)).map_or_else(LineCounts::default, |line| LineCounts {
+                received: line.messages,
+                first: line.first,
+                duplicates: line.duplicates,
+                lost: line.lost,
+            })
+        };
         let lines: Vec<LineCounts> = (0..self.lines).map(line).collect();
         let never = self.feed.counters().skipped;
         // What a line lacks and was delivered all the same.

@@ -38,7 +38,11 @@ impl Strategy {
 
     /// By books, which begin as those of a tape do before trading: as after a snapshot.
     pub(super) fn of_books(tape: &Tape) -> Result<Self, Problem> {
-        let opening = || tape.messages().take_while(|(number, _)| *number < tape.datagrams.get(tape.prologue).map_or(u64::MAX, |first| first.first));
+        let opening = || {
+            tape.messages().take_while(|(number, _)| {
+                *number < tape.datagrams.get(tape.prologue).map_or(u64::MAX, |first| first.first)
+            })
+        };
         let count = u32::try_from(opening().count()).unwrap_or(u32::MAX);
         let instruments = opening().filter_map(|(_, message)| Some(Message::parse(message).ok()?.locate().0)).max();
         let limits = Limits {
@@ -52,7 +56,9 @@ impl Strategy {
             let applied = Message::parse(message).map(|message| books.apply(&message).is_ok());
             if applied != Ok(true) {
                 let why = format!("its message {number} is refused by the books");
-                return Err(Problem::failed("cannot begin with the tape's books", why).next("report this as a bug of sidestep"));
+                return Err(
+                    Problem::failed("cannot begin with the tape's books", why).next("report this as a bug of sidestep")
+                );
             }
         }
         Ok(Self::Books { books, is_trusted: true })
@@ -192,7 +198,8 @@ mod tests {
     #[test]
     fn no_field_of_a_tick_is_seldom() {
         let tape = tape();
-        let references: std::collections::HashSet<u64> = tape.triggers.iter().map(|trigger| trigger.reference).collect();
+        let references: std::collections::HashSet<u64> =
+            tape.triggers.iter().map(|trigger| trigger.reference).collect();
         let (mut of_ticks, mut of_others) = (Vec::new(), Vec::new());
         for message in trading(&tape) {
             if let Some(offer) = offer(&message) {
