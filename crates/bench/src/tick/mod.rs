@@ -27,6 +27,7 @@ pub(crate) mod trader;
 mod wire;
 
 pub use arms::Request;
+pub use play::Plan;
 pub(crate) use rounds::measure;
 
 use serde::{Deserialize, Serialize};

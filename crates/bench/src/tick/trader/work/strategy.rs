@@ -207,14 +207,12 @@ mod tests {
                 list.push((offer.price.0, offer.shares, offer.locate.0));
             }
         }
-        let ends = |list: &[(i64, u32, u16)], of: fn(&(i64, u32, u16)) -> i64| {
-            (list.iter().map(of).min().unwrap(), list.iter().map(of).max().unwrap())
-        };
         let fields: [fn(&(i64, u32, u16)) -> i64; 3] = [|one| one.0, |one| one.1.into(), |one| one.2.into()];
         for of in fields {
-            let ((low, high), (others_low, others_high)) = (ends(&of_ticks, of), ends(&of_others, of));
-            let has = low >= others_low - SPREAD_MAX && high <= others_high;
-            assert!(has, "{low}..{high} in {others_low}..{others_high}");
+            let (low, high) = (of_others.iter().map(of).min().unwrap(), of_others.iter().map(of).max().unwrap());
+            let inside = of_ticks.iter().filter(|one| (low..=high).contains(&of(one))).count();
+            // The extremes of prices are ticks now and then, as they are better than all others of their time.
+            assert!(100 * inside >= 99 * of_ticks.len(), "{inside} of {} in {low}..={high}", of_ticks.len());
         }
     }
 }
