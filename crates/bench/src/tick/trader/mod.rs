@@ -20,11 +20,14 @@ use crate::cpu_time::SpentSince;
 use crate::peer::protocol::{Done, Trade};
 use crate::peer::watch::Watch;
 use sidestep_sys::{Problem, cpu};
+use std::time::{Duration, Instant};
 
 /// Datagrams of one line that are taken before the next line is looked at: the lines of a burst stay abreast.
 const BURST: u32 = 8;
 /// Turns without a datagram between two looks at the order stream, where that is a call of its own.
 const IDLE_TURNS: u32 = 64;
+/// The time of a delayed acknowledgement: 40 ms on Linux.
+const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(60);
 /// MoldUDP64's message count of the end of a session.
 const END_OF_SESSION: u16 = 0xffff;
 /// Bytes of MoldUDP64's header.
@@ -68,9 +71,22 @@ pub(crate) fn run(
             watch.waited()?;
         }
     }
-    let involuntary_switches = cpu::involuntary_switches() - switches;
+    let (involuntary_switches, spent) = (cpu::involuntary_switches() - switches, spent.on(received));
+    await_acknowledgements(orders)?;
     let feed = desk.counts(sockets.dropped(orders));
-    Ok(Done { received, involuntary_switches, cpu: spent.on(received), feed: Some(feed), ..Done::default() })
+    Ok(Done { received, involuntary_switches, cpu: spent, feed: Some(feed), ..Done::default() })
+}
+
+/// Lets the exchange acknowledge the last orders: an engine that ends before would say that they were lost.
+fn await_acknowledgements(orders: &mut Orders) -> Result<(), Problem> {
+    if !orders.io_mut().has_engine() {
+        return Ok(());
+    }
+    let end = Instant::now() + ACKNOWLEDGED_WITHIN;
+    while Instant::now() < end {
+        orders.poll()?;
+    }
+    Ok(())
 }
 
 /// Returns whether a datagram ends the session.
