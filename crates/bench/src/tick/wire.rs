@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// An exchange that listens for its trader.
 pub(super) enum Door {
     /// By the kernel.
-    Kernel { io: Box<Io>, listener: Listener, options: Options },
+    Kernel { io: Box<Io>, listener: Box<Listener>, options: Options },
     /// Past the kernel.
     Stack(Box<StackListener>),
 }
@@ -31,7 +31,7 @@ impl Door {
         let options =
             Options { waiting: Waiting::Spin, backend: path.backend, timeout: PATIENCE, ..Options::default() };
         let mut io = Box::default();
-        let listener = Listener::bind(&mut io, &Endpoint::from(SocketAddr::new(local, 0)), &options)?;
+        let listener = Box::new(Listener::bind(&mut io, &Endpoint::from(SocketAddr::new(local, 0)), &options)?);
         Ok(Self::Kernel { io, listener, options })
     }
 

@@ -49,7 +49,7 @@ impl OrderStream {
         let mut bytes = Bytes { io: self.io, stream };
         let mut logon = Vec::new();
         match form {
-            OrderForm::Raw => return Ok(Orders::Bytes(bytes)),
+            OrderForm::Raw => return Ok(Orders::Bytes(Box::new(bytes))),
             OrderForm::Fix => {
                 text::fix_message(&mut logon, b"A", 1, true, &[(98, b"0"), (108, b"60"), (141, b"Y")]);
             }
@@ -57,7 +57,7 @@ impl OrderStream {
         }
         bytes.send(&logon)?;
         bytes.await_answer()?;
-        Ok(Orders::Bytes(bytes))
+        Ok(Orders::Bytes(Box::new(bytes)))
     }
 
     /// Connects, and logs on to a session of the form.
@@ -104,7 +104,7 @@ pub(super) fn not_logged_on(why: impl std::fmt::Display) -> Problem {
 pub(crate) enum Orders {
     Fix { engine: Box<FixEngine<Silent>>, session: Handle },
     Ouch(Box<Soup>),
-    Bytes(Bytes),
+    Bytes(Box<Bytes>),
 }
 
 impl Orders {

@@ -29,7 +29,7 @@ pub(crate) struct Sockets {
 }
 
 enum Lines {
-    Kernel { sockets: Vec<DatagramSocket>, io: Io },
+    Kernel { sockets: Vec<DatagramSocket>, io: Box<Io> },
     Stack(Vec<Handle>),
 }
 
@@ -52,7 +52,7 @@ impl Sockets {
             groups.push(SocketAddrV4::new(group, local.port()));
             sockets.push(port.receiver(&options)?);
         }
-        let lines = Lines::Kernel { sockets, io: Io::default() };
+        let lines = Lines::Kernel { sockets, io: Box::default() };
         Ok((Self::over(lines), groups))
     }
 

@@ -207,7 +207,8 @@ mod tests {
                 list.push((offer.price.0, offer.shares, offer.locate.0));
             }
         }
-        let fields: [fn(&(i64, u32, u16)) -> i64; 3] = [|one| one.0, |one| one.1.into(), |one| one.2.into()];
+        type Field = fn(&(i64, u32, u16)) -> i64;
+        let fields: [Field; 3] = [|one| one.0, |one| one.1.into(), |one| one.2.into()];
         for of in fields {
             let (low, high) = (of_others.iter().map(of).min().unwrap(), of_others.iter().map(of).max().unwrap());
             let inside = of_ticks.iter().filter(|one| (low..=high).contains(&of(one))).count();
