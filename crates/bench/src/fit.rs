@@ -82,6 +82,17 @@ fn past_kernel_refusal(ends: &Ends, both: bool, own_program: bool) -> Option<Str
     })
 }
 
+/// Returns the reason why a trader, which is the peer, cannot use `path`, or the exchange that trades with it.
+pub(crate) fn trader_refusal(ends: &Ends, path: &Path) -> Option<String> {
+    if path.medium != Medium::Stack {
+        return None;
+    }
+    if path.peer.is_none() || ends.place == "loopback" {
+        return past_kernel_refusal(ends, true, false);
+    }
+    ends.peer_past_kernel.refusal("the peer", "start it with bench serve", false)
+}
+
 /// Returns the reason why bare frames cannot go between these ends.
 fn frames_refusal(ends: &Ends, size: u32) -> Option<String> {
     if let Some(reason) = past_kernel_refusal(ends, true, true) {

@@ -31,6 +31,7 @@ pub mod service_time;
 pub mod stages;
 mod stats;
 mod surroundings;
+pub mod tick;
 pub mod transport;
 pub mod unmodified;
 pub mod verify;

@@ -16,6 +16,7 @@ use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
 use crate::stages::Stamping;
 pub use crate::surroundings::Outcome;
 use crate::surroundings::Surroundings;
+use crate::tick;
 use crate::transport::Transport;
 use sidestep_lab::wire::{Directions, Impairment};
 use sidestep_lab::{Lab, MTU_USUAL, Options as LabOptions};
@@ -119,6 +120,8 @@ pub enum Scenario {
     },
     /// TCP connections in sequence.
     Connections(RoundTrips),
+    /// A feed to a trader, and its orders.
+    Tick(tick::Request),
 }
 
 /// Request and response, at one size or many.
@@ -269,6 +272,7 @@ impl Scenario {
                 }
                 check_duration(loops.duration)
             }
+            Self::Tick(request) => request.check(),
             Self::Rates(rates) => {
                 message::check_size(rates.size, Transport::Udp.size_max())?;
                 rates.rates.iter().try_for_each(|rate| check_rate("--rates", *rate, rates.batch))?;
@@ -285,6 +289,7 @@ impl Scenario {
                 times(trips.transports.len() * trips.paths.len() * trips.sizes.len(), trips.duration)
             }
             Self::Ladder { duration, .. } => times(RUNGS, *duration),
+            Self::Tick(request) => times(request.arms(), request.duration),
             Self::OpenLoop(loops) => {
                 let rates = match &loops.rates {
                     Offered::Listed(rates) => rates.len(),
@@ -310,6 +315,7 @@ impl Scenario {
             Self::RoundTrips(trips) | Self::Bulk { streams: trips, .. } | Self::Connections(trips) => &trips.paths,
             Self::OpenLoop(loops) => &loops.paths,
             Self::Rates(rates) => &rates.paths,
+            Self::Tick(request) => &request.paths,
             Self::Ladder { .. } => &[],
         }
     }
@@ -317,10 +323,13 @@ impl Scenario {
     /// Refuses a service time for scenarios without answers.
     fn check_service_time(&self, service_time: ServiceTime) -> Result<(), Problem> {
         match self {
-            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) if !service_time.is_none() => Err(
-                Problem::usage(format!("cannot work {service_time} before each answer"), "only round trips have it")
-                    .next("leave --service-time out, or use it with bench rr or bench sizes"),
-            ),
+            Self::Rates(_) | Self::Bulk { .. } | Self::Connections(_) | Self::Tick(_) if !service_time.is_none() => {
+                Err(Problem::usage(
+                    format!("cannot work {service_time} before each answer"),
+                    "only round trips have it",
+                )
+                .next("leave --service-time out, or use it with bench rr or bench sizes"))
+            }
             _ => Ok(()),
         }
     }
@@ -348,6 +357,7 @@ impl Scenario {
             }
             Self::OpenLoop(loops) => open_loops(bench, loops, progress),
             Self::Rates(rates) => sweep(bench, rates, progress),
+            Self::Tick(request) => tick::measure(bench, request, progress),
             Self::Bulk { streams: trips, congestion } => {
                 bench.congestion = congestion.clone();
                 streams(bench, trips, progress)

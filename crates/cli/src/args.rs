@@ -2,6 +2,7 @@
 
 mod bench;
 mod bench_fix;
+mod bench_tick;
 mod doctor;
 mod fleet;
 mod market;
@@ -18,6 +19,7 @@ mod watch;
 use crate::values::{RunFiles, duration};
 pub(crate) use bench::*;
 pub(crate) use bench_fix::*;
+pub(crate) use bench_tick::*;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) use doctor::Doctor;
 pub(crate) use fleet::{Fleet, FleetCompare};

@@ -71,6 +71,16 @@ sidestep bench ring --source xdp --paths bpf-ring,recv-block --interval 1ms
 sidestep bench ring --source module",
     ),
     (
+        "bench tick",
+        "sidestep bench tick                                       books and FIX: kernel-spin, xdp and the floor
+sidestep bench tick --paths xdp --work reflex,decode,book    what the work of the trader costs
+sidestep bench tick --paths xdp --order fix,ouch,raw
+sidestep bench tick --paths xdp --lines 1,2 --gap-on-a 0,1 --duration 100s
+sidestep bench tick --rate 25k --speed 1,2,4,8            the same feed, faster
+sidestep bench tick --messages-per-packet 1 --trigger-every 20 --html tick.html
+sidestep bench tick --to 192.0.2.2 --interface eth1       the trader is `sidestep bench serve` there",
+    ),
+    (
         "bench fix",
         "sidestep bench fix --sessions 1,10
 sidestep bench fix --own veth,xdp --store none,page-cache,group-commit --html fix.html

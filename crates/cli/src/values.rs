@@ -203,6 +203,23 @@ fn rate(text: &str) -> Result<f64, String> {
     if value.is_finite() { Ok(value * factor) } else { Err(format!("{text:?} is not a rate")) }
 }
 
+/// A whole number, at least 1, which may be written with `k` or `M`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Count(pub(crate) u64);
+
+impl FromStr for Count {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let value = rate(text)?;
+        if value >= 1.0 && value.fract() == 0.0 {
+            Ok(Self(value as u64))
+        } else {
+            Err(format!("{text:?} is not a whole number"))
+        }
+    }
+}
+
 /// A peer on another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target(pub(crate) SocketAddr);

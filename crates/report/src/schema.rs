@@ -8,10 +8,12 @@ use serde::{Deserialize, Serialize};
 mod causes;
 mod distribution;
 mod stages;
+mod tick;
 
 pub use causes::{Cause, Causes, ObserverEffect, Outlier, OutlierEvent};
 pub use distribution::{Ci95, Distribution, Effective, Mode, RateDetail};
 pub use stages::{MissingStamps, Stage, Stages};
+pub use tick::{LineDetail, TickDetail};
 
 /// The version of the result file that this build writes and reads.
 pub const SCHEMA: u32 = 1;
@@ -254,7 +256,7 @@ pub struct Setup {
 /// One measured distribution with its circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// `rr`, `sizes`, `rates`, `open-loop`, `ring`, `ring-source`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, later `tick`.
+    /// `rr`, `sizes`, `rates`, `open-loop`, `ring`, `ring-source`, `bulk` (to the peer), `bulk-back` (from it), `connect`, `fix`, `tick`.
     pub scenario: String,
     /// `tcp`, `udp`, `multicast`, `uds`, `tls`, `shm`, `memory`; of `ring-source` the source: `timer`, `xdp`, `module`.
     pub transport: String,
@@ -280,7 +282,7 @@ pub struct Row {
     pub unit: String,
     /// `rtt`, `half_rtt`, `one_way`, or at full speed `per_message` and `per_connection`: time for each, its mean the
     /// inverse of `rate_achieved`. Of FIX: `rtt_fill` (order to second report), `rtt_ack` (order to first report),
-    /// `rtt_heartbeat` (test request to heartbeat).
+    /// `rtt_heartbeat` (test request to heartbeat). Of `tick`: `tick_to_trade` (from when a tick was due to the first byte of its order).
     pub measure: String,
     /// The distribution.
     #[serde(flatten)]
@@ -314,6 +316,9 @@ pub struct Row {
     /// The stages of its round trips; none unless they were asked for (`--timestamps`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stages: Option<Box<Stages>>,
+    /// Detail of tick to trade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick: Option<Box<TickDetail>>,
     /// Remarks on this row.
     #[serde(default)]
     pub notes: Vec<String>,
@@ -380,7 +385,7 @@ pub struct Ratio {
     pub of: String,
     /// The path in the denominator.
     pub against: String,
-    /// `p50`, `p99` or `mean`.
+    /// `p50`, `p99`, `p99.9` or `mean`.
     pub stat: String,
     /// The ratio.
     pub value: f64,

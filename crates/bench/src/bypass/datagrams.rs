@@ -71,44 +71,56 @@ impl StackLink {
 
     /// Sends to a group from now on; what comes back still comes to the port.
     pub(crate) fn send_to_group(&mut self, group: SocketAddrV4) -> Result<(), Problem> {
-        let (group, deadline) = (SocketAddr::V4(group), Instant::now() + READY_MAX);
+        let group = SocketAddr::V4(group);
         self.group = Some(group);
-        loop {
-            let path = self.engine.path_to(self.socket, group);
-            match path.map_err(|error| Problem::failed(format!("cannot send to {group}"), error))? {
-                Path::Accelerated { .. } => return Ok(()),
-                path if Instant::now() > deadline => {
-                    return Err(Problem::failed(format!("cannot send to {group} past the kernel"), path));
-                }
-                _ => std::thread::sleep(Duration::from_millis(1)),
-            }
-            self.engine.poll().map_err(|error| Problem::failed(format!("cannot send to {group}"), error))?;
-        }
+        wait_for_route(&mut self.engine, self.socket, group)
     }
 
     /// Hears a group from now on, by a further socket of this engine; its port.
     pub(crate) fn join(&mut self, group: Ipv4Addr) -> Result<u16, Problem> {
-        let socket = self.engine.bind(SocketAddr::new(group.into(), 0), &UdpOptions::default())?;
-        let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot join {group} past the kernel"), why);
-        let (mut path, deadline) = (self.engine.join(socket, group.into(), 0, None)?, Instant::now() + READY_MAX);
-        // Control may take longer than the call waits.
-        while path == Path::Kernel(Reason::Opening) && Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(1));
-            self.engine.poll().map_err(|error| failed(&error))?;
-            path = self.engine.path(socket).map_err(|error| failed(&error))?;
-        }
-        if !path.is_accelerated() {
-            return Err(failed(&path));
-        }
+        let (socket, port) = join_past_kernel(&mut self.engine, group)?;
         self.heard = socket;
-        let local = self.engine.local(socket).map_err(|error| Problem::failed("cannot name the port", error))?;
-        Ok(local.port())
+        Ok(port)
     }
 
     /// Returns a note for the report.
     pub(crate) fn note(&self) -> String {
         note(&self.engine)
     }
+}
+
+/// Waits until datagrams of `socket` to a group go past the kernel.
+pub(crate) fn wait_for_route(engine: &mut Engine, socket: Handle, group: SocketAddr) -> Result<(), Problem> {
+    let deadline = Instant::now() + READY_MAX;
+    loop {
+        let path = engine.path_to(socket, group);
+        match path.map_err(|error| Problem::failed(format!("cannot send to {group}"), error))? {
+            Path::Accelerated { .. } => return Ok(()),
+            path if Instant::now() > deadline => {
+                return Err(Problem::failed(format!("cannot send to {group} past the kernel"), path));
+            }
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+        engine.poll().map_err(|error| Problem::failed(format!("cannot send to {group}"), error))?;
+    }
+}
+
+/// Joins a group past the kernel by a further socket of an engine. Returns the socket, and its port.
+pub(crate) fn join_past_kernel(engine: &mut Engine, group: Ipv4Addr) -> Result<(Handle, u16), Problem> {
+    let socket = engine.bind(SocketAddr::new(group.into(), 0), &UdpOptions::default())?;
+    let failed = |why: &dyn std::fmt::Display| Problem::failed(format!("cannot join {group} past the kernel"), why);
+    let (mut path, deadline) = (engine.join(socket, group.into(), 0, None)?, Instant::now() + READY_MAX);
+    // Control may take longer than the call waits.
+    while path == Path::Kernel(Reason::Opening) && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+        engine.poll().map_err(|error| failed(&error))?;
+        path = engine.path(socket).map_err(|error| failed(&error))?;
+    }
+    if !path.is_accelerated() {
+        return Err(failed(&path));
+    }
+    let local = engine.local(socket).map_err(|error| Problem::failed("cannot name the port", error))?;
+    Ok((socket, local.port()))
 }
 
 impl StackLink {

@@ -152,7 +152,7 @@ impl Bench {
     }
 
     /// Starts a control plane on this end, if none runs.
-    fn need_plane(&mut self) -> Result<(), Problem> {
+    pub(crate) fn need_plane(&mut self) -> Result<(), Problem> {
         if self.plane.is_none() {
             self.plane = Some(ControlPlane::need(&self.ends.consent, &self.keeper, &self.allowed)?);
         }
@@ -166,7 +166,7 @@ impl Bench {
     }
 
     /// The interface of engines that have datagrams.
-    fn device(&self) -> Result<Device, Problem> {
+    pub(crate) fn device(&self) -> Result<Device, Problem> {
         Device::every_queue(&self.ends.consent, self.ends.client)
     }
 
@@ -176,7 +176,7 @@ impl Bench {
     }
 
     /// Returns what a reader must know of both ends of a path of the kernel.
-    fn kernel_note(&self, peer: Option<&str>) -> Option<String> {
+    pub(crate) fn kernel_note(&self, peer: Option<&str>) -> Option<String> {
         match (self.ends.consent.kernel_note(), peer) {
             (None, None) => None,
             (here, peer) => Some(self.note(&here.unwrap_or_else(|| "the kernel's path".into()), peer)),
@@ -195,7 +195,7 @@ impl Bench {
     }
 
     /// The same of an end past the kernel, whose control plane is told.
-    fn stack_note(&self, link: &str, peer: Option<&str>) -> String {
+    pub(crate) fn stack_note(&self, link: &str, peer: Option<&str>) -> String {
         let plane = self.plane.as_ref().map_or_else(String::new, |plane| format!("; {}", plane.note()));
         self.note(&format!("{link}{plane}"), peer)
     }

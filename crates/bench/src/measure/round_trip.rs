@@ -409,7 +409,7 @@ impl Bench {
     }
 
     /// The CPUs of this host that a pinned path uses.
-    pub(super) fn watched_cpus(&self) -> Vec<u32> {
+    pub(crate) fn watched_cpus(&self) -> Vec<u32> {
         let server = self.cpus.server.filter(|_| self.ends.same_host);
         let mut cpus: Vec<u32> = std::iter::once(self.cpus.client).chain(server).collect();
         cpus.dedup();

@@ -16,7 +16,8 @@ mod sequence;
 pub mod serve;
 mod session;
 mod sink;
-mod watch;
+mod trade;
+pub(crate) mod watch;
 
 pub use crate::bypass::Keeper;
 pub use allowed::Allowed;

@@ -3,6 +3,8 @@
 pub use crate::bypass::Told;
 pub use crate::cpu_time::Spent;
 use crate::service_time::ServiceTime;
+use crate::tick::play::Plan;
+use crate::tick::{OrderForm, Work};
 use crate::transport::Transport;
 use serde::{Deserialize, Serialize};
 use sidestep_report::schema::Host;
@@ -10,7 +12,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 /// Protocol version. It changes whenever a message changes its meaning; ends of different versions refuse each other.
-pub const PROTOCOL: u32 = 5;
+pub const PROTOCOL: u32 = 6;
 /// First word of the first message, which tells other connections apart at once.
 pub const MAGIC: &str = "sidestep-bench";
 /// The longest message that either end accepts: many times the facts about a host.
@@ -40,6 +42,8 @@ pub enum Request {
     Bulk(Bulk),
     /// Answer one message per connection, for one slice.
     Accept(Accept),
+    /// Trade on a feed, for one slice.
+    Trade(Trade),
     /// Start an acceptor of FIX, stopped; the first one of a session has number 0.
     Acceptor(Acceptor),
     /// Continue an acceptor, and stop the others.
@@ -62,6 +66,7 @@ impl Request {
             Self::Echo(Echo { path, cpu, .. })
             | Self::Sink(Sink { path, cpu, .. })
             | Self::Bulk(Bulk { path, cpu, .. })
+            | Self::Trade(Trade { path, cpu, .. })
             | Self::Accept(Accept { path, cpu, .. }) => Some((path, *cpu)),
         }
     }
@@ -149,6 +154,27 @@ pub struct Sink {
     pub batch: u32,
 }
 
+/// One slice of trading: the peer joins the groups, connects to the measuring end, and logs on. MoldUDP64's end of session ends it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Trade {
+    /// The path, which determines the peer's waiting.
+    pub path: String,
+    /// CPU to pin to.
+    pub cpu: Option<u32>,
+    /// The measuring end's TCP port, for orders.
+    pub port: u16,
+    /// Group of line A; those of the other lines follow it.
+    pub group: Ipv4Addr,
+    /// Lines.
+    pub lines: u8,
+    /// The work between a tick and its order.
+    pub work: Work,
+    /// The form of orders.
+    pub form: OrderForm,
+    /// The messages.
+    pub plan: Plan,
+}
+
 /// The most bytes of a batch that one call receives: a stranger's request costs no more memory, twice.
 pub const BATCH_BYTES_MAX: u32 = 1 << 20;
 
@@ -198,6 +224,9 @@ pub struct Ready {
     pub unix: Option<String>,
     /// The group joined.
     pub group: Option<SocketAddrV4>,
+    /// The groups joined for the lines of a feed.
+    #[serde(default)]
+    pub groups: Vec<SocketAddrV4>,
     /// Receive buffer that the kernel granted, bytes.
     pub receive_buffer: usize,
     /// The peer's way past the kernel: mode, queues, interface, control plane.
@@ -223,6 +252,45 @@ pub struct Done {
     pub cpu: Spent,
     /// Congestion control of a stream's end here.
     pub congestion: Option<String>,
+    /// Of a slice of trading: what became of the feed.
+    #[serde(default)]
+    pub feed: Option<FeedCounts>,
+}
+
+/// What became of the feed at the trader.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FeedCounts {
+    /// Of each line.
+    pub lines: Vec<LineCounts>,
+    /// Messages delivered by the arbiter, in sequence; 0 where there was none.
+    pub delivered: u64,
+    /// Of these, messages that one line lacked and another one had.
+    pub recovered: u64,
+    /// Messages that no line brought.
+    pub never: u64,
+    /// Datagrams that the host has dropped, as far as it tells.
+    pub dropped: u64,
+}
+
+/// Counts of a line, messages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LineCounts {
+    /// That came, copies included.
+    pub received: u64,
+    /// That came by this line first.
+    pub first: u64,
+    /// That came by another line before.
+    pub duplicates: u64,
+    /// That did not come by this line.
+    pub lost: u64,
+}
+
+impl FeedCounts {
+    fn all(&self) -> impl Iterator<Item = u64> {
+        let of_lines = |line: &LineCounts| [line.received, line.first, line.duplicates, line.lost];
+        let whole = [self.delivered, self.recovered, self.never, self.dropped];
+        self.lines.iter().flat_map(of_lines).chain(whole).collect::<Vec<_>>().into_iter()
+    }
 }
 
 impl Done {
@@ -231,7 +299,8 @@ impl Done {
         let room = u64::try_from((time + COUNT_SLACK).as_nanos()).unwrap_or(u64::MAX);
         let counts =
             [self.received, self.gaps, self.duplicates, self.reordered, self.involuntary_switches, self.cpu.messages];
-        counts.into_iter().all(|count| count <= room) && self.cpu.ns <= room.saturating_mul(THREADS_MAX)
+        let feed = self.feed.iter().flat_map(FeedCounts::all);
+        counts.into_iter().chain(feed).all(|count| count <= room) && self.cpu.ns <= room.saturating_mul(THREADS_MAX)
     }
 }
 

@@ -17,14 +17,17 @@ use crate::message::check_size;
 use crate::mtu;
 use crate::path::{Medium, Path};
 use crate::service_time::{SERVICE_TIME_MAX, ServiceTime};
+use crate::tick::play::Plan;
 use crate::transport::Transport;
 use crate::unmodified::Server;
 use sidestep_socket::datagram::{DatagramSocket, UdpPort};
 use sidestep_socket::stream::{Endpoint, Io, Listener, Options};
 use sidestep_stack::tcp::Config;
 use sidestep_sys::{Problem, cpu};
+use sidestep_venue::tape::Tape;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -67,21 +70,24 @@ pub struct Origin {
 pub fn run(control: Control, origin: Origin) -> Result<(), Problem> {
     let streamed = Streamed::default();
     let acceptors = Acceptors::default();
-    let mut session = Session { acceptors, plane: None, control, origin, streamed, cpus: cpu::allowed() };
+    let cpus = cpu::allowed();
+    let mut session = Session { acceptors, plane: None, control, origin, streamed, tape: None, cpus };
     if session.welcome()? {
         while session.serve_next()? {}
     }
     Ok(())
 }
 
-struct Session {
+pub(super) struct Session {
     /// Before the control plane: some use it.
     acceptors: Acceptors,
     /// Started with the first slice that needs it.
     plane: Option<ControlPlane>,
     control: Control,
-    origin: Origin,
+    pub(super) origin: Origin,
     streamed: Streamed,
+    /// The messages of the last slice of trading.
+    pub(super) tape: Option<(Plan, Arc<Tape>)>,
     /// The CPUs that this thread began with, for unpinned paths.
     cpus: Vec<u32>,
 }
@@ -115,6 +121,7 @@ impl Session {
             Request::Sink(request) => self.sink(&request),
             Request::Bulk(request) => self.bulk(&request),
             Request::Accept(request) => self.accept_many(&request),
+            Request::Trade(request) => self.trade(&request),
             Request::Acceptor(wish) => self.start_acceptor(&wish),
             Request::Awake { number } => self.acceptors.awake(number).map(|()| Reply::Done(Done::default())),
             Request::Frames { number } => {
@@ -144,7 +151,7 @@ impl Session {
         self.control.recv(wait).map_err(|error| Problem::failed("closed a session", error))
     }
 
-    fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
+    pub(super) fn say(&mut self, reply: &Reply) -> Result<(), Problem> {
         self.control.send(reply).map_err(|error| Problem::failed("lost the measuring end", error))
     }
 
@@ -311,17 +318,17 @@ impl Session {
     }
 
     /// The interface of this end's engines.
-    fn device(&self) -> Result<Device, Problem> {
+    pub(super) fn device(&self) -> Result<Device, Problem> {
         Device::every_queue(&self.origin.consent, self.origin.local)
     }
 
     /// Returns what a reader of the results must know of this end's link, and of its control plane.
-    fn note(&self, link: &str) -> Option<String> {
+    pub(super) fn note(&self, link: &str) -> Option<String> {
         self.plane.as_ref().map(|plane| format!("{link}; {}", plane.note()))
     }
 
     /// Adds what a reader of the results must know of a path of the kernel at this end.
-    fn of_kernel(&self, ready: Ready) -> Ready {
+    pub(super) fn of_kernel(&self, ready: Ready) -> Ready {
         Ready { note: self.origin.consent.kernel_note(), ..ready }
     }
 
@@ -347,7 +354,7 @@ impl Session {
 
     /// Has a control plane beside this end's engines. This thread may go anywhere meanwhile: the threads that are started
     /// for them shall not be where it spins later.
-    fn need_plane(&mut self) -> Result<(), Problem> {
+    pub(super) fn need_plane(&mut self) -> Result<(), Problem> {
         self.origin.consent.interface(self.origin.local)?;
         cpu::restrict(&self.cpus)?;
         if self.plane.is_none() {
@@ -435,7 +442,7 @@ impl Session {
     }
 
     /// Pins the thread, or lets it go where the scheduler wants, as the path says.
-    fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
+    pub(super) fn place_thread(&self, path: &Path, cpu: Option<u32>) -> Result<(), Problem> {
         if !path.pinned {
             return cpu::restrict(&self.cpus);
         }
@@ -452,7 +459,7 @@ impl Session {
         })
     }
 
-    fn watch(&self, path: &Path) -> Watch<'_> {
+    pub(super) fn watch(&self, path: &Path) -> Watch<'_> {
         Watch::new(&self.control, path.waiting)
     }
 }

@@ -57,6 +57,6 @@ pub(super) fn run(
         involuntary_switches: cpu::involuntary_switches() - switches,
         napi: false,
         cpu: spent.on(sequence.received),
-        congestion: None,
+        ..Done::default()
     })
 }

@@ -18,7 +18,7 @@ const SEND_MAX: Duration = Duration::from_millis(200);
 const TURNS: u32 = 4096;
 
 /// Tells a slice's loop when to give up.
-pub(super) struct Watch<'a> {
+pub(crate) struct Watch<'a> {
     control: &'a Control,
     turns: u32,
     turns_between_looks: u32,
@@ -53,7 +53,7 @@ impl<'a> Watch<'a> {
 
     /// Called when a message has come. Errs when the slice has lasted too long.
     #[inline]
-    pub(super) fn heard(&mut self) -> Result<(), Problem> {
+    pub(crate) fn heard(&mut self) -> Result<(), Problem> {
         self.heard_something = true;
         self.turns += 1;
         let is_due = self.turns >= TURNS || (self.is_slow && Instant::now() > self.end);
@@ -62,7 +62,7 @@ impl<'a> Watch<'a> {
 
     /// Called when nothing has come. Errs when nothing will come any more.
     #[inline]
-    pub(super) fn waited(&mut self) -> Result<(), Problem> {
+    pub(crate) fn waited(&mut self) -> Result<(), Problem> {
         self.turns += 1;
         if self.turns >= self.turns_between_looks { self.look() } else { Ok(()) }
     }

@@ -22,7 +22,7 @@ const SLICE: Duration = Duration::from_millis(50);
 /// Time to open and close a slice, besides settling, for the estimate.
 pub(crate) const SLICE_OVERHEAD_MS: u64 = 8;
 /// Fewer rounds than this give no interval worth the name.
-pub(super) const ROUNDS_MIN: u32 = 8;
+pub(crate) const ROUNDS_MIN: u32 = 8;
 /// Time after which the death of a peer shows on its control connection, too.
 const DEATH_SHOWS: Duration = Duration::from_millis(100);
 /// Length of a warm-up window.

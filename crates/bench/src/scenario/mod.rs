@@ -44,6 +44,8 @@ pub(crate) struct Findings {
     pub unavailable: Vec<Unavailable>,
     /// The steps and their effects.
     pub steps: Vec<Step>,
+    /// Descriptions of what is no path of the table.
+    pub infos: Vec<PathInfo>,
     /// The problem that ended it early, if there was one.
     pub problem: Option<Problem>,
 }
@@ -55,6 +57,7 @@ impl Findings {
         self.ratios.append(&mut other.ratios);
         self.unavailable.append(&mut other.unavailable);
         self.steps.append(&mut other.steps);
+        self.infos.append(&mut other.infos);
         self.problem = self.problem.take().or(other.problem);
     }
 
@@ -62,7 +65,8 @@ impl Findings {
     pub(crate) fn paths(&self) -> Vec<PathInfo> {
         let mut seen = HashSet::new();
         let names = self.rows.iter().map(|row| row.path.as_str()).filter(|name| seen.insert(*name));
-        names.filter_map(|name| crate::path::Path::named(name).ok()).map(crate::path::Path::info).collect()
+        let told = |name: &str| self.infos.iter().find(|info| info.name == name).cloned();
+        names.filter_map(|name| told(name).or_else(|| Some(crate::path::Path::named(name).ok()?.info()))).collect()
     }
 }
 

@@ -34,6 +34,9 @@ pub(crate) enum Direction {
 
 /// The statistics of which ratios are made.
 const PERCENTILES: &[(&str, Statistic)] = &[("p50", Statistic::Quantile(0.5)), ("p99", Statistic::Quantile(0.99))];
+/// The same of ticks, where a rare gap shows in the far tail alone.
+const PERCENTILES_OF_TICKS: &[(&str, Statistic)] =
+    &[("p50", Statistic::Quantile(0.5)), ("p99", Statistic::Quantile(0.99)), ("p99.9", Statistic::Quantile(0.999))];
 /// Of time per message at full speed: its inverse is the throughput, whose percentiles mean nothing.
 const MEAN: &[(&str, Statistic)] = &[("mean", Statistic::PerMessage)];
 
@@ -174,7 +177,11 @@ impl Record {
     }
 
     fn ratios(&self, against: &Self, of: impl Fn(Statistic) -> Option<Estimate>) -> Vec<Ratio> {
-        let statistics = if self.key.measure == PER_MESSAGE { MEAN } else { PERCENTILES };
+        let statistics = match self.key.measure {
+            PER_MESSAGE => MEAN,
+            TICK_TO_TRADE => PERCENTILES_OF_TICKS,
+            _ => PERCENTILES,
+        };
         let ratio = |(name, statistic): &(&str, Statistic)| Some(self.ratio(against, name, of(*statistic)?));
         statistics.iter().filter_map(ratio).collect()
     }
@@ -203,6 +210,8 @@ impl Record {
 
 /// The measure of time per message at full speed.
 pub(crate) const PER_MESSAGE: &str = "per_message";
+/// The measure from a tick to its order.
+pub(crate) const TICK_TO_TRADE: &str = "tick_to_trade";
 /// The measure of connections in sequence.
 pub(crate) const PER_CONNECTION: &str = "per_connection";
 

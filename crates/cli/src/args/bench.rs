@@ -1,7 +1,7 @@
 //! The flags of `sidestep bench`, and those that all measuring commands share: place and output.
 
-use super::BenchFix;
 use super::tune_run::Under;
+use super::{BenchFix, BenchTick};
 use crate::values::{Cpus, LoadList, LoadRates, PathList, RateList, Target, duration};
 use clap::{Args, Subcommand, ValueEnum};
 use sidestep_bench::service_time::ServiceTime;
@@ -27,6 +27,8 @@ pub(crate) enum Bench {
     Ring(BenchRing),
     /// Measure FIX acceptors: order to acknowledgement and fill, test request to heartbeat
     Fix(Box<BenchFix>),
+    /// Measure tick to trade: a multicast feed to a trader, its orders by FIX or OUCH
+    Tick(Box<BenchTick>),
     /// Run as the peer of a measuring end on another machine
     Serve(Serve),
     /// Run as the peer of a measuring end on this machine; standard input is the control connection

@@ -1,7 +1,7 @@
 //! `sidestep bench`.
 
 use super::measured::{consent, measure, stream, streams};
-use super::{bench_fix, bench_ring};
+use super::{bench_fix, bench_ring, bench_tick};
 use crate::args::{ArrivalKind, Bench, Bulk, CastKind, Connect, Peer, Rates, Rr, Serve, Sizes, StreamKind, Unmodified};
 use crate::output::Outputs;
 use crate::values::{PathList, RateList};
@@ -28,6 +28,7 @@ pub(super) fn run(args: Bench) -> Result<u8, Problem> {
         Bench::Connect(args) => connect(args),
         Bench::Ring(args) => bench_ring::run(args),
         Bench::Fix(args) => bench_fix::run(*args),
+        Bench::Tick(args) => bench_tick::run(*args),
         Bench::Unmodified(role) => unmodified_end(role).map(|()| exit::GOOD),
         Bench::FixBare { listen, cpu } => bench_fix::bare(&listen, cpu),
         Bench::RingPeer { job } => bench_ring::far(&job),

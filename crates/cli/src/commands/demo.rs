@@ -7,6 +7,7 @@ use crate::output::{Outputs, unwritable};
 use sidestep_bench::path::Path;
 use sidestep_bench::run::{RoundTrips, Scenario};
 use sidestep_bench::scenario::Rates;
+use sidestep_bench::tick::{self, OrderForm, Profile, Work};
 use sidestep_bench::transport::Transport;
 use sidestep_sys::problem::{Problem, say};
 use std::net::Ipv4Addr;
@@ -29,6 +30,12 @@ const RATE: Duration = Duration::from_millis(250);
 const SIZES: [u32; 5] = [16, 64, 256, 1024, 1472];
 const RATES: [f64; 7] = [10e3, 50e3, 100e3, 200e3, 400e3, 700e3, 1e6];
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 11);
+/// The group of the feed, and its ticks: so many that a slice of a tenth of a second has a median.
+const FEED: Ipv4Addr = Ipv4Addr::new(239, 192, 74, 20);
+const TICK: Duration = Duration::from_millis(2500);
+const TRIGGER_EVERY: u64 = 50;
+/// Instruments of the feed: a slice begins with their books.
+const SYMBOLS: u32 = 500;
 
 pub(super) fn run(args: &Demo) -> Result<u8, Problem> {
     let (json, html) = (args.out.join("result.json"), args.out.join("report.html"));
@@ -60,11 +67,29 @@ fn scenarios() -> Result<Vec<Scenario>, Problem> {
         batch: 1,
         group: GROUP,
     };
+    let ticks = tick::Request {
+        paths: named(&["kernel-spin", "xdp"])?,
+        works: vec![Work::Book],
+        forms: vec![OrderForm::Fix],
+        lines: vec![1],
+        speeds: vec![1],
+        gaps_on_a: vec![0.0],
+        profile: Profile::Steady,
+        rate: 100_000,
+        trigger_every: TRIGGER_EVERY,
+        place: tick::Place::Any,
+        messages_per_packet: 4,
+        symbols: SYMBOLS,
+        seed: 1,
+        group: FEED,
+        duration: TICK,
+    };
     Ok(vec![
         Scenario::RoundTrips(trips(Transport::Tcp, named(&OVER_TCP)?)),
         Scenario::RoundTrips(trips(Transport::Udp, named(&OVER_UDP)?)),
         Scenario::Ladder { transport: Transport::Tcp, size: 64, duration: RUNG, pin_irq: false },
         Scenario::RoundTrips(sizes),
         Scenario::Rates(rates),
+        Scenario::Tick(ticks),
     ])
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod bench_fix;
 mod bench_ring;
+mod bench_tick;
 mod compare;
 mod control;
 mod demo;

@@ -85,9 +85,15 @@ pub struct Engine<A> {
 impl<A: Application> Engine<A> {
     /// An engine without sessions.
     pub fn new(app: A) -> Self {
+        Self::over(app, Io::named("sidestep fix"))
+    }
+
+    /// The same over an [`Io`] that is there: its socket engine, if it has one, carries the sessions that go past the kernel, beside
+    /// what else the program has on it, such as the groups of a feed ([`Engine::io_mut`]).
+    pub fn over(app: A, io: Io) -> Self {
         Self {
             app,
-            io: Io::named("sidestep fix"),
+            io,
             index: Index::default(),
             acceptors: Vec::new(),
             crowd: Crowd::default(),
@@ -216,6 +222,12 @@ impl<A: Application> Engine<A> {
     fn slot_mut(&mut self, handle: Handle) -> (&mut Slot, &mut Io, &mut A) {
         let place = self.place(handle).expect("the session is there: see Engine::has");
         (&mut self.slots[place], &mut self.io, &mut self.app)
+    }
+
+    /// The thread's part of all streams, for other sockets of its socket engine. Whoever receives by that polls it, and the sessions see
+    /// what has come for them at the next [`Engine::poll`].
+    pub fn io_mut(&mut self) -> &mut Io {
+        &mut self.io
     }
 
     /// The application.

@@ -114,6 +114,7 @@ pub(super) fn subject(row: &Row) -> String {
         ("per_connection", _) => ("a", format!("{transport} connection with one message and its answer")),
         ("rtt_fill", _) => ("the", "way from an order to its fill".to_owned()),
         ("rtt_ack", _) => ("the", "way from an order to its acknowledgement".to_owned()),
+        ("tick_to_trade", _) => ("the", "way from a tick to its order".to_owned()),
         ("rtt_heartbeat", _) => ("the", "way from a test request to its heartbeat".to_owned()),
         (other, _) => ("the", format!("measure {other}")),
     };

@@ -5,7 +5,7 @@ use super::panels::{Compared, Panel, compared, ladders, median};
 use super::quantity::{brief, samples};
 use super::{Section, load, tail};
 use crate::schema::{Document, Row};
-use crate::tables::steps;
+use crate::tables::{steps, tick};
 use crate::view::{label, words};
 
 /// Most panels that a heading names.
@@ -56,10 +56,14 @@ fn paths(document: &Document, one: &Compared<'_>, i: usize) -> Section {
         "ring-source" => ("Events", "How soon does a program see an event of the kernel?"),
         "connect" => ("Connections", "How long does a connection take?"),
         "fix" => ("Orders", "How long does an order take?"),
+        "tick" => ("Ticks", "How soon after a tick does its order come?"),
         _ => ("Latency", "How long does it take, and how much does it vary?"),
     };
     let mut section = section(&paths_id(i), short, question, leaders(document, one));
     section.text.extend(not_judged(document, one));
+    section
+        .text
+        .extend(tick::sentence(&one.panels.iter().flat_map(|panel| panel.rows.iter().copied()).collect::<Vec<_>>()));
     section
 }
 

@@ -152,6 +152,7 @@ fn subjects(document: &Document, open: bool) -> String {
     };
     for one in latency_sections(document) {
         add(&format!("All columns: {}", one.title), Some(tables::latency::table(document, &one.rows)), false);
+        add(tables::tick::TITLE, tables::tick::table(&one.rows), false);
         add(&format!("In clock cycles: {}", one.title), tables::cycles::table(document, &one.rows), false);
         add(&format!("Intervals of the percentiles: {}", one.title), tables::intervals::table(&one.rows), false);
     }

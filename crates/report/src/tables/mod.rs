@@ -15,6 +15,7 @@ pub(crate) mod sizes;
 pub(crate) mod stages;
 pub(crate) mod steps;
 pub(crate) mod streams;
+pub(crate) mod tick;
 pub(crate) mod unavailable;
 mod withheld;
 

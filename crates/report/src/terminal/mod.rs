@@ -7,7 +7,7 @@ pub use layout::clean;
 
 use crate::schema::{Document, Host};
 use crate::tables::{
-    causes, cycles, latency, open_loop, published, rates, ratios, sizes, stages, steps, streams, unavailable,
+    causes, cycles, latency, open_loop, published, rates, ratios, sizes, stages, steps, streams, tick, unavailable,
 };
 use crate::view::{self, facts};
 use layout::Page;
@@ -60,6 +60,10 @@ fn measured(document: &Document, page: &mut Page) {
     for section in view::latency_sections(document) {
         page.title(&section.title);
         page.table(&latency::table(document, &section.rows));
+        if let Some(ticks) = tick::table(&section.rows) {
+            page.title(tick::TITLE);
+            page.table(&ticks);
+        }
         if let Some(cycles) = cycles::table(document, &section.rows) {
             page.title("The same in clock cycles");
             page.table(&cycles);

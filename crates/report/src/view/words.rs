@@ -53,6 +53,7 @@ pub(crate) fn measure(measure: &str) -> &str {
         "rtt_fill" => "order to ack and fill",
         "rtt_ack" => "order to ack",
         "rtt_heartbeat" => "test request to heartbeat",
+        "tick_to_trade" => "tick to trade",
         "per_connection" => "connect, one message and its answer, close",
         other => other,
     }
