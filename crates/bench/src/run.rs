@@ -1,5 +1,7 @@
 //! A run: a place, two ends, scenarios in sequence, a document.
 
+mod limits;
+
 use crate::bypass::Consent;
 use crate::congestion;
 use crate::cpus_of_ends::{both, choose_cpus, cpus_beside, note_same_machine};
@@ -34,10 +36,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-/// The longest measurement of an arm.
-const DURATION_MAX: Duration = Duration::from_secs(3600);
-/// The highest rate: beyond it a schedule in clock ticks has no meaning.
-const RATE_MAX: f64 = 100e6;
+pub(crate) use limits::check_duration;
+use limits::check_rate;
 
 /// Rungs of the ladder.
 const RUNGS: usize = 5;
@@ -407,27 +407,6 @@ pub(crate) fn means(bench: &Bench, pin_irq: bool) -> Means {
     });
     let isolated = roots.sys("devices/system/cpu/isolated");
     Means { irqs, isolated_cpu: first_isolated(&isolated, &cpu::allowed()), cpu: bench.cpus.client }
-}
-
-pub(crate) fn check_duration(duration: Duration) -> Result<(), Problem> {
-    if (Duration::from_millis(1)..=DURATION_MAX).contains(&duration) {
-        return Ok(());
-    }
-    Err(Problem::usage(format!("cannot measure for {duration:?}"), "a path is measured for 1 ms to 1 h")
-        .next("give --duration within it, for example 2s"))
-}
-
-/// At least one batch a second: the peer takes a longer silence for the end.
-fn check_rate(flag: &str, rate: f64, batch: u32) -> Result<(), Problem> {
-    if (f64::from(batch)..=RATE_MAX).contains(&rate) {
-        return Ok(());
-    }
-    let why = match batch {
-        1 => format!("a rate is 1 to {RATE_MAX:.0}"),
-        _ => format!("in batches of {batch} a rate is {batch} to {RATE_MAX:.0}, at least one batch a second"),
-    };
-    Err(Problem::usage(format!("cannot send {rate} messages per second"), why)
-        .next(format!("give {flag} within it, for example 10k,50k,100k")))
 }
 
 fn open_place(setting: &Setting, notes: &mut Vec<String>) -> Result<Place, Problem> {

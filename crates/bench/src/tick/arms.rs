@@ -97,8 +97,8 @@ impl Request {
         let fastest = self.speeds.iter().max().copied().unwrap_or(1);
         let factor = match self.profile {
             Profile::Steady => 1.0,
-            // Squares from 8 to 1, as the burst falls.
-            Profile::Open => 4.0,
+            // The rate at first: a slice may be shorter than the burst.
+            Profile::Open => 8.0,
             Profile::Sparse => 0.01,
         };
         // Times between messages are random: some more than the mean.
@@ -295,5 +295,7 @@ mod tests {
         assert_eq!(pace(20_000), (20, Duration::from_millis(500)));
         assert_eq!(pace(160), (8, Duration::from_millis(10)));
         assert!((58_400..58_410).contains(&request().plan().messages));
+        let at_first = Request { profile: Profile::Open, ..request() }.plan().messages;
+        assert!(at_first > 8 * 53_000, "a slice that is all burst is played to its end: {at_first}");
     }
 }
