@@ -269,3 +269,35 @@ pub(super) fn depths(definition: &Definition<'_>) -> Result<[u8; 2], Malformed> 
     };
     Ok([depth(b"GBX").unwrap_or(DEPTH), depth(b"GBI").unwrap_or_default()])
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_has_a_price_and_a_quantity_that_is_one() {
+        let level = |quantity, orders| Some(by_price::Level { price: Price(-5), quantity, orders });
+        assert_eq!(level_told(Some(-5), Some(7), Some(2)), level(7, 2));
+        assert_eq!(
+            (level_told(Some(-5), Some(7), None), level_told(Some(-5), Some(7), Some(-1))),
+            (level(7, 0), level(7, 0))
+        );
+        for (price, size) in [(None, Some(7)), (Some(-5), None), (Some(-5), Some(-1))] {
+            assert_eq!(level_told(price, size, Some(1)), None);
+        }
+    }
+
+    #[test]
+    fn actions_that_bring_a_level_need_one_and_others_do_not() {
+        let level = level_told(Some(1), Some(1), Some(1));
+        for of in [Action::NEW, Action::CHANGE, Action::OVERLAY] {
+            assert_eq!((action_told(of, level).is_some(), action_told(of, None)), (true, None));
+        }
+        let deletes = [Action::DELETE, Action::DELETE_THRU, Action::DELETE_FROM].map(|of| action_told(of, None));
+        assert_eq!(
+            deletes,
+            [by_price::Action::Delete, by_price::Action::DeleteThru, by_price::Action::DeleteFrom].map(Some)
+        );
+        assert_eq!((action_told(Action(6), level), action_told(Action(255), level)), (None, None));
+    }
+}

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `packet` | the packet's header, and its messages by their sizes |
 //! | `schema` | views and encoders, generated of `schemas/mdp.xml`, a schema of ours with the public facts of the venue's |
-//! | `order_book` | the book by order of an instrument; those by price are [`book::by_price`](crate::book::by_price) |
+//! | `order_book`, `sequence` | the book by order of an instrument; those by price are [`book::by_price`](crate::book::by_price) |
 //! | `instrument` | an instrument: its books, and how far each of them is |
 //! | `apply` | what a message changes |
 //! | `channel` | the entrance, and the incremental feed |
@@ -32,6 +32,7 @@ mod limits;
 mod order_book;
 mod packet;
 pub mod schema;
+mod sequence;
 mod snapshot;
 
 pub use channel::Channel;

@@ -93,6 +93,25 @@ fn a_book_is_told_at_the_end_of_the_event_and_not_before() {
 }
 
 #[test]
+fn a_delete_thru_empties_the_side_and_a_delete_from_takes_the_best_levels() {
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
+    channel.add(7, 5, 0).unwrap();
+    let mut number = 0;
+    let mut step = |channel: &mut Channel, action, level, price| {
+        number += 1;
+        take(channel, &packet(number, &[update(7, number, (action, EntryType::OFFER, level, price), None, END)]));
+        let one = channel.instrument(7).unwrap();
+        let prices: Vec<i64> = one.book().levels(Side::Sell).iter().map(|level| level.price.0).collect();
+        (one.is_live(BookKind::Prices), prices)
+    };
+    (1..5).for_each(|level| _ = step(&mut channel, Action::NEW, level, 10 * i64::from(level)));
+    assert_eq!(step(&mut channel, Action::DELETE_FROM, 2, 0), (true, vec![30, 40]));
+    assert_eq!(step(&mut channel, Action::DELETE_THRU, 1, 0), (true, vec![]));
+    assert_eq!(step(&mut channel, Action::DELETE_THRU, 1, 0), (true, vec![]), "there is nothing that could not fit");
+    assert_eq!(step(&mut channel, Action::DELETE_FROM, 1, 0), (false, vec![]), "a level is missing");
+}
+
+#[test]
 fn an_update_number_that_is_missing_makes_one_instrument_stale() {
     let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS }).expect("there is memory");
     list(&mut channel);
