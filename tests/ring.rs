@@ -5,6 +5,7 @@ mod support;
 use serde_json::Value;
 use sidestep::ring::broadcast::Publisher;
 use sidestep::ring::layout::{ABI_AND_KIND_AT, HEADER_BYTES};
+use sidestep::ring::seqlock::{self, Array};
 use sidestep::ring::spsc::Resume;
 use sidestep::ring::{Access, Cell, Kind, Options, Segment, Waking};
 use sidestep_sys::process::die_with_parent;
@@ -106,6 +107,36 @@ fn stat_of_both_kinds() {
     let stat = run(&["ring", "stat", text(&file), "--json", "-"]).json();
     assert_eq!((&stat["kind"], &stat["read"], &stat["reader"]), (&"broadcast".into(), &Value::Null, &Value::Null));
     assert_eq!((&stat["written"]["messages"], &stat["writer"]["closed"]), (&1.into(), &true.into()));
+}
+
+#[test]
+fn stat_of_an_array_of_records_tells_its_size_its_writer_and_its_newest_stamp() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("tops");
+    let options = seqlock::Options { records: 100, tag: u64::from_ne_bytes(*b"TOPS0001") };
+    let mut writer = Array::<7>::create(&file, &options).expect("an array").writer().expect("the side is free");
+    writer.write(42, 7001, &[1; 7]).expect("there is such a record");
+    let stat = run(&["ring", "stat", text(&file), "--json", "-"]).json();
+    assert_eq!((&stat["kind"], &stat["tag"]), (&"array".into(), &"TOPS0001".into()));
+    assert_eq!((&stat["records"], &stat["record_bytes"]), (&100.into(), &64.into()));
+    assert_eq!((&stat["written"], &stat["busy"], &stat["newest_stamp"]), (&1.into(), &0.into(), &7001.into()));
+    assert_eq!((&stat["writer"]["pid"], &stat["writer"]["alive"]), (&std::process::id().into(), &true.into()));
+    drop(writer);
+    let shown = run(&["ring", "stat", text(&file)]);
+    for words in ["array of 100 records of 64 bytes, kind TOPS0001", "1 records, newest stamp 7001", "nobody"] {
+        assert!(shown.stdout.contains(words), "{words}: {}", shown.stdout);
+    }
+    let tailed = run(&["ring", "tail", text(&file)]);
+    assert!(tailed.code == 1 && tailed.stderr.contains("an array of records, not a ring"), "{}", tailed.stderr);
+    let second = run(&["ring", "stat", text(&file), "--ring", "1"]);
+    assert_eq!((second.code, second.stdout.as_str()), (1, ""), "{}", second.stderr);
+    File::options().write(true).open(&file).expect("a file").set_len(4096 + 6400).expect("shorter");
+    let whole = run(&["ring", "stat", text(&file)]);
+    assert_eq!(whole.code, 0, "{}", whole.stderr);
+    File::options().write(true).open(&file).expect("a file").set_len(4096 + 6399).expect("shorter");
+    let cut = run(&["ring", "stat", text(&file)]);
+    assert_eq!((cut.code, cut.stdout.as_str()), (1, ""), "{}", cut.stderr);
+    assert!(cut.stderr.contains("the array needs 10496") && cut.stderr.contains("next:"), "{}", cut.stderr);
 }
 
 #[test]

@@ -3,14 +3,15 @@
 
 #![no_main]
 
-use sidestep_market::mdp::{BookKind, Channel, DEPTH_MAX, Event, Limits};
+use sidestep_market::book::by_price::DEPTH_MAX;
+use sidestep_market::mdp::{BookKind, Channel, Event, Limits, Order};
 use sidestep_market::units::Side;
 use std::cell::Cell;
 
 const LIMITS: Limits = Limits { instruments: 3, orders_per_side: 4, packets_held: 8, trusts_numbers: false };
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     let recovering = Cell::new(false);
     let told = |event| match event {
         Event::Recover => assert!(!recovering.replace(true)),
@@ -35,12 +36,15 @@ libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     for one in channel.instruments() {
         is_stale |= !one.is_live(BookKind::Prices) || !one.is_live(BookKind::Orders);
         for side in [Side::Buy, Side::Sell] {
-            assert!(one.book().levels(side).len() <= DEPTH_MAX && one.orders().orders(side).len() <= LIMITS.orders_per_side);
-            let by_price = |two: &[_]| {
-                let [one, other]: [sidestep_market::mdp::Order; 2] = [two[0], two[1]];
-                if side == Side::Buy { one.price >= other.price } else { one.price <= other.price }
+            assert!(one.book().levels(side).len() <= usize::from(DEPTH_MAX));
+            assert!(one.orders().len(side) <= LIMITS.orders_per_side as usize);
+            let stands_before = |one: &Order, next: &Order| match side {
+                Side::Buy => (next.price, one.priority) <= (one.price, next.priority),
+                Side::Sell => (one.price, one.priority) <= (next.price, next.priority),
             };
-            assert!(one.orders().orders(side).windows(2).all(by_price));
+            let orders: Vec<Order> = one.orders().orders(side).collect();
+            assert_eq!(orders.len(), one.orders().len(side));
+            assert!(orders.is_sorted_by(stands_before));
         }
     }
     assert!(!recovering.get() || is_stale);

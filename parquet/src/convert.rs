@@ -1,11 +1,11 @@
 //! From a capture to a table.
 
-use crate::mold;
 use crate::table::Table;
 use parquet::errors::ParquetError;
-use sidestep_market::capture::{BinaryFile, Capture, CaptureError, datagram};
+use sidestep_market::capture::{self, BinaryFile, Capture, CaptureError, datagram};
 use sidestep_market::event::{Flags, Origin};
 use sidestep_market::itch::Message;
+use sidestep_market::mold64;
 use sidestep_market::units::{LineId, Nanos, Sequence};
 use std::fmt;
 use std::io::{Cursor, Read, Write};
@@ -23,7 +23,7 @@ pub struct Report {
     pub messages: u64,
     /// Messages that are no ITCH.
     pub malformed: u64,
-    /// Packets without a UDP datagram, or of a line beyond the 256th.
+    /// Packets without a UDP datagram or a whole packet of MoldUDP64 in it, or of a line beyond the 256th.
     pub other_packets: u64,
     /// Bytes of a record that ends with the file were left out.
     pub is_truncated: bool,
@@ -97,19 +97,22 @@ fn of_packets<W: Write + Send>(
 ) -> Result<(), Failure> {
     let mut capture = Capture::new(read)?;
     while let Some(packet) = capture.try_next()? {
-        let Ok(found) = datagram(&packet) else {
+        let Some((line, mold)) = mold_packet(&packet, lines) else {
             report.other_packets += 1;
             continue;
         };
-        let (Some(line), Some(messages)) = (line_of(lines, found.destination), mold::messages(found.payload)) else {
-            report.other_packets += 1;
-            continue;
-        };
-        for (sequence, message) in messages {
+        for (sequence, message) in (mold.first().0..).zip(mold.messages()) {
             push(table, report, sequence, line, packet.time_ns, message)?;
         }
     }
     Ok(())
+}
+
+/// The line and the packet of MoldUDP64 in a captured packet. One that is cut off is refused as a whole, as a feed refuses it.
+fn mold_packet<'p>(packet: &capture::Packet<'p>, lines: &mut Vec<SocketAddr>) -> Option<(LineId, mold64::Packet<'p>)> {
+    let found = datagram(packet).ok()?;
+    let mold = mold64::Packet::parse(found.payload).ok()?;
+    Some((line_of(lines, found.destination)?, mold))
 }
 
 /// The number of a line, in the order of their first packets; nothing for one too many.

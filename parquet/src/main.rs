@@ -3,7 +3,6 @@
 //! The capture is pcap or pcapng with MoldUDP64, or a BinaryFILE; `-` is the standard input. Memory does not grow with it.
 
 mod convert;
-mod mold;
 mod table;
 
 use convert::{Failure, convert};

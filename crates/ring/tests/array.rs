@@ -60,7 +60,8 @@ fn every_mismatch_of_an_array_is_refused_by_name() {
         (CELLS_AT, 0, "0 records"),
         (CELLS_AT, 1 << 40, "records: not from 1"),
         (CELLS_AT, 11, "the array needs 4800"),
-        (WAKING_AT, 128, "records have 128 bytes"),
+        (WAKING_AT, 128, "the array needs 5376"),
+        (WAKING_AT, 192, "records have 192 bytes: neither"),
         (PID_NAMESPACE_AT, 1, "pid namespace 1"),
         (PID_NAMESPACE_AT + 8, u64::from_ne_bytes(*b"OTHERS!!"), "\"OTHERS!!\""),
     ] {
@@ -85,6 +86,28 @@ fn a_ring_is_no_array_and_an_array_no_ring() {
     assert!(refusal(Segment::open(&array, Access::ReadOnly)).contains("an array of records, not a ring"));
     assert!(refusal(Array::<7>::open(&ring, Access::ReadOnly, TAG)).contains("it is a ring"));
     assert!(refusal(Array::<7>::open(&array, Access::ReadOnly, TAG)).contains("records have 128 bytes"));
+}
+
+#[test]
+fn whoever_only_looks_at_an_array_need_not_know_its_records() {
+    let folder = tempfile::tempdir().unwrap();
+    let [ring, array, cut] = ["ring", "array", "cut"].map(|name| folder.path().join(name));
+    let made = Array::<15>::create(&array, &OPTIONS).unwrap();
+    let mut writer = made.writer().unwrap();
+    writer.write(3, 41, &[1; 15]).unwrap();
+    let stat = seqlock::stat(&array).unwrap().unwrap();
+    assert_eq!(stat, made.stat());
+    assert_eq!((stat.records, stat.record_bytes, stat.tag, stat.written, stat.newest), (10, 128, TAG, 1, 41));
+    drop(writer);
+    assert!(!seqlock::stat(&array).unwrap().unwrap().writer.is_alive);
+    let bytes = std::fs::read(&array).unwrap();
+    std::fs::write(&cut, &bytes[..bytes.len() - 4096]).unwrap();
+    assert!(refusal(seqlock::stat(&cut)).contains("the array needs"));
+    let options = sidestep_ring::Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 4096, waking: Waking::Never };
+    drop(Segment::create(&ring, &options).unwrap());
+    for none in [&ring, &folder.path().join("missing"), folder.path()] {
+        assert!(seqlock::stat(none).unwrap().is_none(), "{none:?}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! The feed keeps so many levels a side (the depth, from the instrument's definition). A new level moves those below it down, and what
 //! falls below the depth is gone without a message; a deleted one moves those below it up. So nothing is searched: two arrays, and a level's
-//! number is its place. Implied levels are a book of their own.
+//! number is its place. Implied levels are a book of their own; an instrument without them has one of depth 0.
 //!
 //! What does not fit (a level with a gap above it, a change of one that is not there) is refused, changes nothing, is counted, and makes
 //! the book suspect until [`Book::clear`]. Prices are not compared: a book is right only at the end of an event, and may be crossed.
@@ -24,7 +24,8 @@ pub struct Level {
     pub orders: u32,
 }
 
-/// What is done at a level: MDUpdateAction (FIX tag 279), as CME uses it.
+/// What is done at a level: MDUpdateAction (FIX tag 279), as CME uses it. 3 and 4 are read as handlers of that feed read them
+/// (decision 0045): neither name says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// 0, New: the level is inserted.
@@ -33,9 +34,9 @@ pub enum Action {
     Change(Level),
     /// 2, Delete: the level is taken out.
     Delete,
-    /// 3, Delete thru: the levels from the best one to this one are taken out.
+    /// 3, Delete thru: the side is emptied, whatever the number is.
     DeleteThru,
-    /// 4, Delete from: this level and all below it are taken out.
+    /// 4, Delete from: the levels from the best one down to this one are taken out, and those below move up.
     DeleteFrom,
     /// 5, Overlay: the level is replaced, whatever it was, or is put behind the last one.
     Overlay(Level),
@@ -76,13 +77,14 @@ struct Half {
 
 impl Half {
     fn apply(&mut self, depth: usize, number: u8, action: Action) -> Result<(), Refusal> {
-        let at = usize::from(number).checked_sub(1).filter(|at| *at < depth).ok_or(Refusal::BadNumber)?;
-        if let Action::New(level) | Action::Change(level) | Action::Overlay(level) = action
-            && level.quantity == 0
-        {
-            return Err(Refusal::NoQuantity);
-        }
+        // Number 0 is above every depth.
+        let at = usize::from(number).wrapping_sub(1);
         match action {
+            Action::DeleteThru => self.len = 0,
+            _ if at >= depth => return Err(Refusal::BadNumber),
+            Action::New(level) | Action::Change(level) | Action::Overlay(level) if level.quantity == 0 => {
+                return Err(Refusal::NoQuantity);
+            }
             Action::New(_) | Action::Overlay(_) if at > self.len => return Err(Refusal::Gap),
             Action::New(level) => {
                 // What is at the last place falls out.
@@ -97,8 +99,7 @@ impl Half {
             _ if at >= self.len => return Err(Refusal::NoLevel),
             Action::Change(level) => self.levels[at] = level,
             Action::Delete => self.take(at, at + 1),
-            Action::DeleteThru => self.take(0, at + 1),
-            Action::DeleteFrom => self.len = at,
+            Action::DeleteFrom => self.take(0, at + 1),
         }
         Ok(())
     }
@@ -111,7 +112,9 @@ impl Half {
 }
 
 /// The book of one instrument.
-#[derive(Clone, Copy, Debug)]
+///
+/// The default has depth 0: no level fits.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Book {
     sides: [Half; 2],
     depth: u8,
@@ -120,10 +123,9 @@ pub struct Book {
 }
 
 impl Book {
-    /// An empty book; nothing if the depth is 0 or above [`DEPTH_MAX`].
+    /// An empty book of so many levels a side; nothing if there are more than [`DEPTH_MAX`].
     pub fn new(depth: u8) -> Option<Self> {
-        let sides = [Half::default(); 2];
-        (1..=DEPTH_MAX).contains(&depth).then_some(Self { sides, depth, suspect: None, refused: 0 })
+        (depth <= DEPTH_MAX).then(|| Self { depth, ..Self::default() })
     }
 
     /// Applies an action to the level of this number, from 1.
@@ -206,15 +208,15 @@ mod tests {
     }
 
     #[test]
-    fn deletes_take_one_level_those_above_or_those_below() {
+    fn deletes_take_one_level_all_down_to_it_or_the_whole_side() {
         let after = |action| {
             let mut book = book(&[50, 40, 30, 20]);
             book.apply(Side::Buy, 3, action).unwrap();
             prices(&book)
         };
         assert_eq!(after(Action::Delete), [50, 40, 20]);
-        assert_eq!(after(Action::DeleteThru), [20]);
-        assert_eq!(after(Action::DeleteFrom), [50, 40]);
+        assert_eq!(after(Action::DeleteThru), [0; 0]);
+        assert_eq!(after(Action::DeleteFrom), [20]);
         assert_eq!(after(Action::Overlay(level(33))), [50, 40, 33, 20]);
         assert_eq!(after(Action::Change(level(31))), [50, 40, 31, 20]);
     }
@@ -229,7 +231,7 @@ mod tests {
             (3, Action::New(level(1)), Refusal::Gap),
             (3, Action::Overlay(level(1)), Refusal::Gap),
             (2, Action::Change(level(1)), Refusal::NoLevel),
-            (2, Action::DeleteThru, Refusal::NoLevel),
+            (2, Action::DeleteFrom, Refusal::NoLevel),
             (1, Action::New(empty), Refusal::NoQuantity),
         ] {
             assert_eq!(book.apply(Side::Buy, number, action), Err(why));
@@ -238,12 +240,21 @@ mod tests {
         assert_eq!((book.suspect(), book.refused()), (Some(Refusal::BadNumber), 7));
         book.clear();
         assert_eq!((book.suspect(), book.refused(), book.best(Side::Buy)), (None, 7, None));
-        assert!(Book::new(0).is_none() && Book::new(DEPTH_MAX + 1).is_none());
+    }
+
+    #[test]
+    fn a_book_of_depth_0_takes_no_level_and_one_too_deep_cannot_be_made() {
+        let mut none = Book::new(0).unwrap();
+        assert_eq!(none.apply(Side::Buy, 1, Action::New(level(1))), Err(Refusal::BadNumber));
+        assert_eq!(none.apply(Side::Buy, 1, Action::DeleteThru), Ok(()));
+        assert_eq!((none.best(Side::Buy), none.depth()), (None, Book::default().depth()));
+        assert!(Book::new(DEPTH_MAX).is_some() && Book::new(DEPTH_MAX + 1).is_none());
     }
 
     /// The same by inserting into and removing from a vector.
     fn naive(levels: &mut Vec<Level>, depth: usize, number: usize, action: Action) {
         match action {
+            Action::DeleteThru => levels.clear(),
             _ if number == 0 || number > depth => {}
             Action::New(level) if number <= levels.len() + 1 => {
                 levels.insert(number - 1, level);
@@ -252,8 +263,7 @@ mod tests {
             Action::Overlay(level) if number == levels.len() + 1 => levels.push(level),
             Action::Change(level) | Action::Overlay(level) if number <= levels.len() => levels[number - 1] = level,
             Action::Delete if number <= levels.len() => _ = levels.remove(number - 1),
-            Action::DeleteThru if number <= levels.len() => _ = levels.drain(..number),
-            Action::DeleteFrom if number <= levels.len() => levels.truncate(number - 1),
+            Action::DeleteFrom if number <= levels.len() => _ = levels.drain(..number),
             _ => {}
         }
     }
@@ -273,7 +283,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_actions_leave_what_they_leave_in_a_list(
-            depth in 1..=DEPTH_MAX,
+            depth in 0..=DEPTH_MAX,
             steps in prop::collection::vec((0..=DEPTH_MAX + 1, actions()), 1..200),
         ) {
             let mut book = Book::new(depth).unwrap();

@@ -39,7 +39,7 @@ mod prefetch;
 mod queue;
 mod refusal;
 mod replace;
-mod table;
+pub(crate) mod table;
 
 pub use book::{Ahead, Book, Order};
 pub use books::Books;

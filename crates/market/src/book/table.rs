@@ -26,17 +26,17 @@ const REACH: usize = 16;
 /// Bits of a level's number; the others of its word count displaced orders.
 const LEVEL_BITS: u32 = 24;
 /// Levels that an order can name.
-pub(super) const LEVEL_NUMBERS: u32 = 1 << LEVEL_BITS;
+pub(crate) const LEVEL_NUMBERS: u32 = 1 << LEVEL_BITS;
 /// The most orders: slots are numbered in 32 bits, and the last number stands for none.
-pub(super) const ORDERS_MAX: u32 = (1 << 31) - (LINE_ORDERS * REACH) as u32;
+pub(crate) const ORDERS_MAX: u32 = (1 << 31) - (LINE_ORDERS * REACH) as u32;
 
 /// An order's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot(pub(super) u32);
+pub(crate) struct Slot(pub(crate) u32);
 
 impl Slot {
     /// No order.
-    pub(super) const NONE: Self = Self(u32::MAX);
+    pub(crate) const NONE: Self = Self(u32::MAX);
 
     #[inline(always)]
     fn of(line: usize, place: usize) -> Self {
@@ -56,23 +56,23 @@ impl Slot {
 
 /// What stands in a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(crate) struct Order {
     /// The shares that are left, 1 at least.
-    pub(super) shares: u32,
+    pub(crate) shares: u32,
     /// The number of its level.
-    pub(super) level: u32,
+    pub(crate) level: u32,
 }
 
 /// A place for an order that is not there yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Vacancy {
+pub(crate) struct Vacancy {
     slot: Slot,
     home: usize,
 }
 
 /// Why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoVacancy {
+pub(crate) enum NoVacancy {
     /// The reference is there.
     Taken,
     /// Every line that it may stand in is full.
@@ -141,7 +141,8 @@ impl Line {
 }
 
 /// The table.
-pub(super) struct Table {
+#[derive(Clone)]
+pub(crate) struct Table {
     lines: Vec<Line>,
     /// Lines that are a home; behind them are those that only displaced orders stand in.
     homes: u64,
@@ -154,34 +155,34 @@ fn homes(orders: u32) -> usize {
 }
 
 /// Slots of a table for so many orders.
-pub(super) fn slots(orders: u32) -> usize {
+pub(crate) fn slots(orders: u32) -> usize {
     (homes(orders) + REACH - 1) * LINE_ORDERS
 }
 
 /// The memory of a table for so many orders.
-pub(super) fn bytes(orders: u32) -> usize {
+pub(crate) fn bytes(orders: u32) -> usize {
     slots(orders) / LINE_ORDERS * size_of::<Line>()
 }
 
 impl Table {
-    pub(super) fn new(orders: u32) -> Result<Self, TryReserveError> {
+    pub(crate) fn new(orders: u32) -> Result<Self, TryReserveError> {
         let lines = memory::filled(Line::EMPTY, slots(orders) / LINE_ORDERS)?;
         Ok(Self { lines, homes: homes(orders) as u64, live: 0, limit: orders })
     }
 
     /// Live orders.
     #[inline]
-    pub(super) fn live(&self) -> u32 {
+    pub(crate) fn live(&self) -> u32 {
         self.live
     }
 
     /// No more orders may be added.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.live >= self.limit
     }
 
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.lines.capacity() * size_of::<Line>()
     }
 
@@ -195,7 +196,7 @@ impl Table {
 
     /// Prefetches the line in which an order most likely stands, or will stand.
     #[inline(always)]
-    pub(super) fn prefetch(&self, reference: OrderReference) {
+    pub(crate) fn prefetch(&self, reference: OrderReference) {
         if let Some(line) = self.lines.get(self.home(reference.0)) {
             prefetch::to_write(line);
         }
@@ -203,7 +204,7 @@ impl Table {
 
     /// The slot of a live order.
     #[inline(always)]
-    pub(super) fn find(&self, reference: OrderReference) -> Option<Slot> {
+    pub(crate) fn find(&self, reference: OrderReference) -> Option<Slot> {
         let home = self.home(reference.0);
         let line = &self.lines[home];
         if let Some(place) = line.find(reference.0) {
@@ -221,7 +222,7 @@ impl Table {
 
     /// A place for an order of this reference.
     #[inline(always)]
-    pub(super) fn vacancy(&self, reference: OrderReference) -> Result<Vacancy, NoVacancy> {
+    pub(crate) fn vacancy(&self, reference: OrderReference) -> Result<Vacancy, NoVacancy> {
         let home = self.home(reference.0);
         if self.find(reference).is_some() {
             return Err(NoVacancy::Taken);
@@ -241,7 +242,7 @@ impl Table {
 
     /// Puts an order into its place, which nothing has taken since it was found.
     #[inline(always)]
-    pub(super) fn occupy(&mut self, vacancy: Vacancy, reference: OrderReference, order: Order) -> Slot {
+    pub(crate) fn occupy(&mut self, vacancy: Vacancy, reference: OrderReference, order: Order) -> Slot {
         let slot = vacancy.slot;
         if slot.line() != vacancy.home {
             self.lines[vacancy.home].displace(slot.line() - vacancy.home);
@@ -255,26 +256,26 @@ impl Table {
 
     /// The order in a slot that [`Self::find`] has told.
     #[inline(always)]
-    pub(super) fn order(&self, slot: Slot) -> Order {
+    pub(crate) fn order(&self, slot: Slot) -> Order {
         let line = &self.lines[slot.line()];
         Order { shares: line.shares[slot.place()], level: line.levels[slot.place()] % LEVEL_NUMBERS }
     }
 
     /// The reference of the order in a slot.
     #[inline]
-    pub(super) fn reference(&self, slot: Slot) -> OrderReference {
+    pub(crate) fn reference(&self, slot: Slot) -> OrderReference {
         OrderReference(self.lines[slot.line()].references[slot.place()])
     }
 
     /// Leaves an order this many shares, 1 at least, at this level.
     #[inline(always)]
-    pub(super) fn set(&mut self, slot: Slot, order: Order) {
+    pub(crate) fn set(&mut self, slot: Slot, order: Order) {
         self.lines[slot.line()].set(slot.place(), order);
     }
 
     /// Takes an order away.
     #[inline(always)]
-    pub(super) fn remove(&mut self, slot: Slot) {
+    pub(crate) fn remove(&mut self, slot: Slot) {
         self.lines[slot.line()].shares[slot.place()] = 0;
         let home = self.home(self.lines[slot.line()].references[slot.place()]);
         if home != slot.line() {
@@ -284,13 +285,13 @@ impl Table {
     }
 
     /// The first slot from this one on in which a live order stands. Slots are numbered from 0.
-    pub(super) fn next_order(&self, from: Slot) -> Option<Slot> {
+    pub(crate) fn next_order(&self, from: Slot) -> Option<Slot> {
         let mut slots = (from.0..(self.lines.len() * LINE_ORDERS) as u32).map(Slot);
         slots.find(|slot| self.order(*slot).shares != 0)
     }
 
     /// Takes all orders away.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.lines.fill(Line::EMPTY);
         self.live = 0;
     }

@@ -3,9 +3,9 @@
 use super::event::{BookKind, Counters, Event, StaleReason};
 use super::instrument::{Instrument, Instruments, Numbered};
 use super::order_book::{Order, Unplaced};
-use super::price_book::{DEPTH_MAX, PriceLevel};
 use super::schema::types::{Action, EntryType};
 use super::schema::{BookUpdate, Definition, Message, OrderUpdate, TradeSummary, book_update};
+use crate::book::by_price;
 use crate::sbe::Malformed;
 use crate::units::{OrderReference, Price, Side};
 
@@ -41,6 +41,26 @@ fn side(of: EntryType) -> Option<(Side, bool)> {
         EntryType::OFFER => Some((Side::Sell, false)),
         EntryType::IMPLIED_BID => Some((Side::Buy, true)),
         EntryType::IMPLIED_OFFER => Some((Side::Sell, true)),
+        _ => None,
+    }
+}
+
+/// A level as an entry tells it; nothing without price or quantity. A number of orders is told or not.
+pub(super) fn level_told(price: Option<i64>, size: Option<i32>, orders: Option<i32>) -> Option<by_price::Level> {
+    let quantity = u64::try_from(size?).ok()?;
+    let orders = orders.and_then(|orders| u32::try_from(orders).ok()).unwrap_or_default();
+    Some(by_price::Level { price: Price(price?), quantity, orders })
+}
+
+/// What an entry does with a level; nothing if it is none of the known actions, or needs a level and has none.
+fn action_told(of: Action, level: Option<by_price::Level>) -> Option<by_price::Action> {
+    match of {
+        Action::NEW => level.map(by_price::Action::New),
+        Action::CHANGE => level.map(by_price::Action::Change),
+        Action::OVERLAY => level.map(by_price::Action::Overlay),
+        Action::DELETE => Some(by_price::Action::Delete),
+        Action::DELETE_THRU => Some(by_price::Action::DeleteThru),
+        Action::DELETE_FROM => Some(by_price::Action::DeleteFrom),
         _ => None,
     }
 }
@@ -143,16 +163,10 @@ impl<S: FnMut(Event)> Applying<'_, S> {
             return;
         }
         let Some((side, is_implied)) = side(entry.entry_type()) else { return };
-        let level = PriceLevel {
-            price: Price(entry.price().mantissa().unwrap_or_default()),
-            size: entry.size().unwrap_or_default(),
-            orders: entry.orders().unwrap_or_default(),
-        };
-        let needs_price = matches!(entry.action(), Action::NEW | Action::CHANGE | Action::OVERLAY);
-        let has_price = entry.price().mantissa().is_some() && entry.size().is_some();
+        let told = level_told(entry.price().mantissa(), entry.size(), entry.orders());
         let book = if is_implied { &mut instrument.implied } else { &mut instrument.book };
-        let applied = book.apply(side, entry.action(), entry.level(), level);
-        if applied.is_err() || (needs_price && !has_price) {
+        let applied = action_told(entry.action(), told).map(|action| book.apply(side, entry.level(), action));
+        if !matches!(applied, Some(Ok(()))) {
             instrument.stale(BookKind::Prices, StaleReason::Inconsistent, self.sink);
         }
     }
@@ -243,12 +257,47 @@ fn change_order(instrument: &mut Instrument, of: EntryType, action: Action, orde
     })
 }
 
-/// The depths of an instrument's books: of the book, the greatest if the definition does not tell, and of the implied one.
+/// Levels of a side where the definition does not tell: as many as the venue's deepest books have.
+const DEPTH: u8 = 10;
+
+/// The depths of an instrument's books: of the book, [`DEPTH`] if the definition does not tell, and of the implied one.
 pub(super) fn depths(definition: &Definition<'_>) -> Result<[u8; 2], Malformed> {
     let feeds = definition.events()?.after().feed_types()?;
     let depth = |name: &[u8; 3]| {
         let feed = feeds.iter().find(|feed| feed.feed() == name)?;
         u8::try_from(feed.depth()).ok()
     };
-    Ok([depth(b"GBX").unwrap_or(DEPTH_MAX as u8), depth(b"GBI").unwrap_or_default()])
+    Ok([depth(b"GBX").unwrap_or(DEPTH), depth(b"GBI").unwrap_or_default()])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_has_a_price_and_a_quantity_that_is_one() {
+        let level = |quantity, orders| Some(by_price::Level { price: Price(-5), quantity, orders });
+        assert_eq!(level_told(Some(-5), Some(7), Some(2)), level(7, 2));
+        assert_eq!(
+            (level_told(Some(-5), Some(7), None), level_told(Some(-5), Some(7), Some(-1))),
+            (level(7, 0), level(7, 0))
+        );
+        for (price, size) in [(None, Some(7)), (Some(-5), None), (Some(-5), Some(-1))] {
+            assert_eq!(level_told(price, size, Some(1)), None);
+        }
+    }
+
+    #[test]
+    fn actions_that_bring_a_level_need_one_and_others_do_not() {
+        let level = level_told(Some(1), Some(1), Some(1));
+        for of in [Action::NEW, Action::CHANGE, Action::OVERLAY] {
+            assert_eq!((action_told(of, level).is_some(), action_told(of, None)), (true, None));
+        }
+        let deletes = [Action::DELETE, Action::DELETE_THRU, Action::DELETE_FROM].map(|of| action_told(of, None));
+        assert_eq!(
+            deletes,
+            [by_price::Action::Delete, by_price::Action::DeleteThru, by_price::Action::DeleteFrom].map(Some)
+        );
+        assert_eq!((action_told(Action(6), level), action_told(Action(255), level)), (None, None));
+    }
 }

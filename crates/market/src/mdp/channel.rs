@@ -1,14 +1,17 @@
 //! A channel, and its incremental feed.
 
 use super::apply::{Applying, Scope, depths};
-use super::event::{Counters, Event, Limits, StaleReason};
+use super::event::{Counters, Event, StaleReason};
 use super::held::Held;
-use super::instrument::{Full, Instrument, Instruments};
+use super::instrument::{Instrument, Instruments, NotAdded};
+use super::limits::Limits;
 use super::packet::{BadPacket, Packet};
 use super::schema::Message;
 use super::schema::types::MatchEvent;
 use super::snapshot::Loop;
 use crate::sbe::Malformed;
+use sidestep_sys::Problem;
+use std::collections::TryReserveError;
 
 /// The books of a channel. See the [module](super) for the rules.
 #[derive(Debug)]
@@ -25,25 +28,36 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel without instruments. All of its memory is taken here.
-    pub fn new(limits: Limits) -> Self {
-        Self {
-            instruments: Instruments::new(limits),
-            held: Held::new(limits.packets_held),
+    /// A channel without instruments. All of its memory is taken here, and every page of it written.
+    ///
+    /// # Errors
+    /// A limit is too large, or there is not enough memory.
+    pub fn new(limits: Limits) -> Result<Self, Problem> {
+        limits.check()?;
+        Self::take_memory(limits).map_err(|error| {
+            Problem::failed(format!("cannot make a channel of books of {} bytes", limits.bytes()), error)
+                .next("lower Limits::orders_per_side, Limits::instruments or Limits::packets_held")
+        })
+    }
+
+    fn take_memory(limits: Limits) -> Result<Self, TryReserveError> {
+        Ok(Self {
+            instruments: Instruments::new(limits)?,
+            held: Held::new(limits.packets_held)?,
             counters: Counters::default(),
             last: None,
             is_recovering: false,
             is_changed: false,
             loops: [Loop::default(); 2],
-        }
+        })
     }
 
     /// Adds an instrument, whose books are stale. Definitions (template 54) in packets do so by themselves; other kinds of instruments are
     /// added by this call.
     ///
     /// # Errors
-    /// Fails if there are [`Limits::instruments`].
-    pub fn add(&mut self, security_id: i32, depth: u8, implied_depth: u8) -> Result<(), Full> {
+    /// Fails if there are [`Limits::instruments`], or a depth is more than [`DEPTH_MAX`](crate::book::by_price::DEPTH_MAX).
+    pub fn add(&mut self, security_id: i32, depth: u8, implied_depth: u8) -> Result<(), NotAdded> {
         self.is_changed = true;
         self.instruments.add(security_id, depth, implied_depth).map(|_| ())
     }

@@ -1,4 +1,4 @@
-//! What a channel tells, what bounds it, what it counts.
+//! What a channel tells, and what it counts.
 
 use super::schema::types::AggressorSide;
 use crate::units::Price;
@@ -35,7 +35,7 @@ pub enum StaleReason {
     Malformed,
     /// An update does not fit the book.
     Inconsistent,
-    /// The book by order is full ([`Limits::orders_per_side`]).
+    /// The book by order is full ([`Limits::orders_per_side`](super::Limits::orders_per_side)).
     Full,
 }
 
@@ -97,26 +97,6 @@ pub enum Event {
     Recovered,
 }
 
-/// The limits of a channel. Its memory is taken at the beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Instruments; a channel of a venue has some thousands. Each takes 1 KB, and its orders.
-    pub instruments: usize,
-    /// Orders of one side of one instrument, 40 bytes each; 0 for no books by order.
-    pub orders_per_side: usize,
-    /// Packets held while books are stale, 1.5 KB each: as many as come during one snapshot loop.
-    pub packets_held: usize,
-    /// After a packet gap, a book by price is live again if its next update has the next number. That is soon, and usual; it is wrong if a
-    /// channel reset is among the lost packets, as numbers begin anew after it. Otherwise only a snapshot helps.
-    pub trusts_numbers: bool,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { instruments: 1_000, orders_per_side: 0, packets_held: 4_096, trusts_numbers: false }
-    }
-}
-
 /// What a channel has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -132,7 +112,7 @@ pub struct Counters {
     pub unknown_messages: u64,
     /// Entries of instruments that were not defined.
     pub unknown_instruments: u64,
-    /// Definitions that were not taken, because there are [`Limits::instruments`].
+    /// Definitions that were not taken ([`NotAdded`](super::NotAdded)).
     pub instruments_refused: u64,
     /// Snapshots that were not taken: older than the packets held, or of a far future.
     pub snapshots_too_old: u64,

@@ -1,5 +1,8 @@
 //! Packets held while books are stale, to be applied after a snapshot.
 
+use sidestep_sys::memory;
+use std::collections::TryReserveError;
+
 /// Bytes of a packet: what a datagram in an Ethernet frame of 1,500 bytes has.
 pub const PACKET_BYTES_MAX: usize = 1_472;
 
@@ -7,6 +10,11 @@ pub const PACKET_BYTES_MAX: usize = 1_472;
 struct Slot {
     bytes: [u8; PACKET_BYTES_MAX],
     length: usize,
+}
+
+/// The memory of so many packets, bytes.
+pub(super) fn bytes(packets: usize) -> usize {
+    packets.saturating_mul(size_of::<Slot>())
 }
 
 /// A ring of packets whose sequences follow each other without a gap.
@@ -20,9 +28,9 @@ pub(super) struct Held {
 
 impl Held {
     /// Room for so many packets.
-    pub(super) fn new(packets: usize) -> Self {
+    pub(super) fn new(packets: usize) -> Result<Self, TryReserveError> {
         let slot = Slot { bytes: [0; PACKET_BYTES_MAX], length: 0 };
-        Self { slots: vec![slot; packets].into_boxed_slice(), first: 0, count: 0 }
+        Ok(Self { slots: memory::filled(slot, packets)?.into_boxed_slice(), first: 0, count: 0 })
     }
 
     /// Forgets all of them.
@@ -76,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_oldest_packets_give_way() {
-        let mut held = Held::new(3);
+        let mut held = Held::new(3).unwrap();
         assert!(!held.has_all_after(0) && sequences(&held, 0).is_empty());
         (5..10).for_each(|sequence| held.push(sequence, &[sequence as u8]));
         assert_eq!(
@@ -88,14 +96,14 @@ mod tests {
 
     #[test]
     fn a_gap_and_a_packet_too_long_begin_anew() {
-        let mut held = Held::new(4);
+        let mut held = Held::new(4).unwrap();
         [1, 2, 4].into_iter().for_each(|sequence| held.push(sequence, &[sequence as u8]));
         assert_eq!((sequences(&held, 0), held.has_all_after(2)), (vec![4], false));
         held.push(5, &[0; PACKET_BYTES_MAX + 1]);
         assert!(!held.has_all_after(4));
         held.push(u32::MAX, &[255]);
         assert_eq!((held.has_all_after(u32::MAX), held.after(u32::MAX).count()), (true, 0));
-        let mut none = Held::new(0);
+        let mut none = Held::new(0).unwrap();
         none.push(1, &[1]);
         assert!(!none.has_all_after(0) && none.after(0).count() == 0);
     }

@@ -1,8 +1,10 @@
 //! An instrument: its books, and how far each of them is.
 
-use super::event::{BookKind, Event, Limits, StaleReason};
+use super::event::{BookKind, Event, StaleReason};
+use super::limits::Limits;
 use super::order_book::OrderBook;
-use super::price_book::PriceBook;
+use crate::book::by_price;
+use std::collections::TryReserveError;
 
 /// How far a book is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +46,8 @@ pub(super) enum Numbered {
 #[derive(Clone, Debug)]
 pub struct Instrument {
     security_id: i32,
-    pub(super) book: PriceBook,
-    pub(super) implied: PriceBook,
+    pub(super) book: by_price::Book,
+    pub(super) implied: by_price::Book,
     pub(super) orders: OrderBook,
     pub(super) prices: Progress,
     pub(super) by_order: Progress,
@@ -58,18 +60,18 @@ pub struct Instrument {
 
 impl Instrument {
     /// An instrument that has no number yet.
-    fn new(orders_per_side: usize) -> Self {
-        Self {
+    fn new(orders_per_side: u32) -> Result<Self, TryReserveError> {
+        Ok(Self {
             security_id: 0,
-            book: PriceBook::new(0),
-            implied: PriceBook::new(0),
-            orders: OrderBook::new(orders_per_side),
+            book: by_price::Book::default(),
+            implied: by_price::Book::default(),
+            orders: OrderBook::new(orders_per_side)?,
             prices: Progress::new(false),
             by_order: Progress::new(orders_per_side == 0),
             chunks: Chunks::default(),
             rpt_seq: None,
             is_touched: false,
-        }
+        })
     }
 
     /// The instrument's number.
@@ -78,12 +80,12 @@ impl Instrument {
     }
 
     /// The book by price.
-    pub fn book(&self) -> &PriceBook {
+    pub fn book(&self) -> &by_price::Book {
         &self.book
     }
 
     /// The book of implied prices, which the matching engine derives of spreads.
-    pub fn implied(&self) -> &PriceBook {
+    pub fn implied(&self) -> &by_price::Book {
         &self.implied
     }
 
@@ -166,17 +168,25 @@ impl Instrument {
     }
 }
 
-/// There are [`Limits::instruments`] already.
+/// Why an instrument was not added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;
+pub enum NotAdded {
+    /// There are [`Limits::instruments`] already.
+    Full,
+    /// A book of it would be deeper than [`by_price::DEPTH_MAX`].
+    TooDeep,
+}
 
-impl std::fmt::Display for Full {
+impl std::fmt::Display for NotAdded {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("the channel has as many instruments as it may have")
+        match self {
+            Self::Full => out.write_str("the channel has as many instruments as it may have"),
+            Self::TooDeep => write!(out, "a book by price has {} levels a side at most", by_price::DEPTH_MAX),
+        }
     }
 }
 
-impl std::error::Error for Full {}
+impl std::error::Error for NotAdded {}
 
 /// All instruments, found by their numbers.
 #[derive(Debug)]
@@ -192,11 +202,12 @@ pub(super) struct Instruments {
 }
 
 impl Instruments {
-    pub(super) fn new(limits: Limits) -> Self {
+    /// No instruments; the limits were checked.
+    pub(super) fn new(limits: Limits) -> Result<Self, TryReserveError> {
         let slots = vec![0; (2 * limits.instruments).next_power_of_two().max(2)].into_boxed_slice();
-        let spare = (0..limits.instruments).map(|_| Instrument::new(limits.orders_per_side)).collect();
-        let touched = Vec::with_capacity(limits.instruments);
-        Self { list: Vec::with_capacity(limits.instruments), spare, touched, slots, limits }
+        let spare: Result<_, _> = (0..limits.instruments).map(|_| Instrument::new(limits.orders_per_side)).collect();
+        let (list, touched) = (Vec::with_capacity(limits.instruments), Vec::with_capacity(limits.instruments));
+        Ok(Self { list, spare: spare?, touched, slots, limits })
     }
 
     fn slot(&self, security_id: i32) -> usize {
@@ -216,15 +227,15 @@ impl Instruments {
     }
 
     /// Adds an instrument with stale books. One that is there keeps its books.
-    pub(super) fn add(&mut self, security_id: i32, depth: u8, implied_depth: u8) -> Result<usize, Full> {
+    pub(super) fn add(&mut self, security_id: i32, depth: u8, implied_depth: u8) -> Result<usize, NotAdded> {
         let slot = self.slot(security_id);
         if let Some(place) = (self.slots[slot] as usize).checked_sub(1) {
             return Ok(place);
         }
-        let mut instrument = self.spare.pop().ok_or(Full)?;
-        instrument.security_id = security_id;
-        instrument.book = PriceBook::new(depth);
-        instrument.implied = PriceBook::new(implied_depth);
+        let book = |depth| by_price::Book::new(depth).ok_or(NotAdded::TooDeep);
+        let (book, implied) = (book(depth)?, book(implied_depth)?);
+        let mut instrument = self.spare.pop().ok_or(NotAdded::Full)?;
+        (instrument.security_id, instrument.book, instrument.implied) = (security_id, book, implied);
         self.list.push(instrument);
         self.slots[slot] = self.list.len() as u32;
         Ok(self.list.len() - 1)
@@ -283,23 +294,31 @@ mod tests {
 
     #[test]
     fn every_instrument_is_found_and_no_other() {
-        let mut all =
-            Instruments::new(Limits { instruments: 500, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
+        let limits = Limits { instruments: 500, orders_per_side: 0, packets_held: 0, trusts_numbers: false };
+        let mut all = Instruments::new(limits).unwrap();
         for id in 0..500 {
             assert_eq!(all.add(id * 1_000_003, 10, 2), Ok(id as usize));
         }
-        assert_eq!((all.add(0, 10, 2), all.add(1, 10, 2)), (Ok(0), Err(Full)));
+        assert_eq!((all.add(0, 10, 2), all.add(1, 10, 2)), (Ok(0), Err(NotAdded::Full)));
         for id in 0..500 {
             assert_eq!((all.find(id * 1_000_003), all.find(id * 1_000_003 + 7)), (Some(id as usize), None));
         }
-        let none =
-            Instruments::new(Limits { instruments: 0, orders_per_side: 0, packets_held: 0, trusts_numbers: false });
+        let none = Instruments::new(Limits { instruments: 0, ..limits }).unwrap();
         assert_eq!(none.find(5), None);
     }
 
     #[test]
+    fn an_instrument_whose_book_is_too_deep_is_not_added_and_takes_no_place() {
+        let limits = Limits { instruments: 1, orders_per_side: 0, packets_held: 0, trusts_numbers: false };
+        let mut all = Instruments::new(limits).unwrap();
+        let deep = by_price::DEPTH_MAX + 1;
+        assert_eq!((all.add(1, deep, 0), all.add(1, 1, deep)), (Err(NotAdded::TooDeep), Err(NotAdded::TooDeep)));
+        assert_eq!((all.find(1), all.add(1, deep - 1, 0), all.find(1)), (None, Ok(0), Some(0)));
+    }
+
+    #[test]
     fn updates_are_applied_once_and_in_order() {
-        let mut one = Instrument::new(0);
+        let mut one = Instrument::new(0).unwrap();
         assert_eq!(one.number(1, 7, &mut ignore), Numbered::Old, "a stale book waits for a snapshot");
         assert_eq!(one.number(1, 1, &mut ignore), Numbered::Next, "the first update of all");
         assert_eq!((one.number(1, 2, &mut ignore), one.number(2, 2, &mut ignore)), (Numbered::Next, Numbered::Old));
@@ -313,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_next_number_after_a_packet_gap_is_trusted_if_it_was_kept() {
-        let mut one = Instrument::new(0);
+        let mut one = Instrument::new(0).unwrap();
         one.number(1, 1, &mut ignore);
         let mut told = Vec::new();
         one.stale(BookKind::Prices, StaleReason::PacketGap { expected: 2, found: 3 }, &mut |event| told.push(event));

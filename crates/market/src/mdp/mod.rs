@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `packet` | the packet's header, and its messages by their sizes |
 //! | `schema` | views and encoders, generated of `schemas/mdp.xml`, a schema of ours with the public facts of the venue's |
-//! | `price_book`, `order_book` | the books of an instrument |
+//! | `order_book`, `sequence` | the book by order of an instrument; those by price are [`book::by_price`](crate::book::by_price) |
 //! | `instrument` | an instrument: its books, and how far each of them is |
 //! | `apply` | what a message changes |
 //! | `channel` | the entrance, and the incremental feed |
 //! | `snapshot` | both snapshot loops, and how a book catches up after a snapshot |
 //! | `held` | packets held while books are stale |
-//! | `event` | what a channel tells, limits, counters |
+//! | `event`, `limits` | what a channel tells and counts; what bounds it |
 //!
 //! [`Channel`] takes the packets of one channel **after arbitration** ([`Channel::incremental`]: each sequence once, in order; what is missing is a
 //! gap) and of the snapshot loops ([`Channel::snapshot`], to be joined after [`Event::Recover`] and left after [`Event::Recovered`]).
@@ -28,19 +28,20 @@ mod channel;
 mod event;
 mod held;
 mod instrument;
+mod limits;
 mod order_book;
 mod packet;
-mod price_book;
 pub mod schema;
+mod sequence;
 mod snapshot;
 
 pub use channel::Channel;
-pub use event::{BookKind, Counters, Event, Limits, StaleReason};
+pub use event::{BookKind, Counters, Event, StaleReason};
 pub use held::PACKET_BYTES_MAX;
-pub use instrument::{Full, Instrument};
+pub use instrument::{Instrument, NotAdded};
+pub use limits::Limits;
 pub use order_book::{Order, OrderBook, Unplaced};
 pub use packet::{BadPacket, HEADER_BYTES, Messages, Packet, TCP_HEADER_BYTES, TCP_MARK};
-pub use price_book::{DEPTH_MAX, Inconsistent, PriceBook, PriceLevel};
 
 /// Digits behind the point of prices.
 pub const PRICE_DECIMALS: u8 = 9;

@@ -1,14 +1,14 @@
 //! The snapshot loops of a channel.
 
-use super::apply::{Applying, Scope};
+use super::apply::{Applying, Scope, level_told};
 use super::channel::Channel;
 use super::event::{BookKind, Event};
 use super::instrument::Chunks;
 use super::order_book::Order;
 use super::packet::{BadPacket, Packet};
-use super::price_book::{Inconsistent, PriceLevel};
-use super::schema::types::{Action, EntryType};
+use super::schema::types::EntryType;
 use super::schema::{Message, OrderSnapshot, Snapshot};
+use crate::book::by_price::Action;
 use crate::sbe::Malformed;
 use crate::units::{OrderReference, Price, Side};
 
@@ -87,21 +87,19 @@ impl Channel {
         let instrument = &mut self.instruments.list[place];
         instrument.clear(BookKind::Prices);
         instrument.rpt_seq = Some(snapshot.rpt_seq());
-        for level in levels {
-            let (side, book) = match level.entry_type() {
+        for entry in levels {
+            let (side, book) = match entry.entry_type() {
                 EntryType::BID => (Side::Buy, &mut instrument.book),
                 EntryType::OFFER => (Side::Sell, &mut instrument.book),
                 EntryType::IMPLIED_BID => (Side::Buy, &mut instrument.implied),
                 EntryType::IMPLIED_OFFER => (Side::Sell, &mut instrument.implied),
                 _ => continue,
             };
-            let position = level.level().and_then(|level| u8::try_from(level).ok()).unwrap_or_default();
-            let entry = PriceLevel {
-                price: Price(level.price().mantissa().unwrap_or_default()),
-                size: level.size().unwrap_or_default(),
-                orders: level.orders().unwrap_or_default(),
-            };
-            if book.apply(side, Action::NEW, position, entry) == Err(Inconsistent) {
+            // A number that cannot be is refused by the book.
+            let number = entry.level().and_then(|number| u8::try_from(number).ok()).unwrap_or_default();
+            let told = level_told(entry.price().mantissa(), entry.size(), entry.orders());
+            let applied = told.map(|level| book.apply(side, number, Action::New(level)));
+            if !matches!(applied, Some(Ok(()))) {
                 self.counters.snapshots_refused += 1;
                 instrument.clear(BookKind::Prices);
                 return Ok(());

@@ -6,9 +6,10 @@ mod venue;
 
 use fastrand::Rng;
 use packets::{encoded, packet, reset, update};
+use sidestep_market::book::by_price::Level;
 use sidestep_market::mdp::schema::types::{Action, EntryType, MatchEvent};
 use sidestep_market::mdp::schema::{DefinitionEncoder, SnapshotEncoder, TradeSummaryEncoder, VolumeEncoder};
-use sidestep_market::mdp::{BadPacket, BookKind, Channel, Event, Limits, Order, PriceLevel, StaleReason};
+use sidestep_market::mdp::{BadPacket, BookKind, Channel, Event, Limits, Order, StaleReason};
 use sidestep_market::units::{Price, Side};
 use venue::{Venue, sorted};
 
@@ -47,17 +48,17 @@ const BY_HAND: [u8; 111] = [
 
 #[test]
 fn a_packet_typed_by_hand_is_read_at_the_published_offsets() {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 10, 2).unwrap();
     let mut events = Vec::new();
     channel.incremental(&BY_HAND[..110], |event| events.push(event)).unwrap();
     assert_eq!(events[..2], [Event::Recover, Event::Live { security_id: 7, kind: BookKind::Prices }]);
     assert_eq!(events[2], Event::Book { security_id: 7, transact_time_ns: 1234 });
     let book = channel.instrument(7).unwrap().book();
-    assert_eq!(book.levels(Side::Buy), [PriceLevel { price: Price(10_000_000_000), size: 25, orders: 3 }]);
+    assert_eq!(book.levels(Side::Buy), [Level { price: Price(10_000_000_000), quantity: 25, orders: 3 }]);
     assert_eq!(book.best(Side::Sell), None);
     // The same packet with half of a message behind it: told, and the books are stale.
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 10, 2).unwrap();
     let mut events = Vec::new();
     let cut = channel.incremental(&BY_HAND, |event| events.push(event));
@@ -68,7 +69,7 @@ fn a_packet_typed_by_hand_is_read_at_the_published_offsets() {
 
 #[test]
 fn a_book_is_told_at_the_end_of_the_event_and_not_before() {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 3, 0).unwrap();
     let level = |rpt, price, event| update(7, rpt, (Action::NEW, EntryType::OFFER, 1, price), None, event);
     let none = MatchEvent(0x04);
@@ -92,8 +93,27 @@ fn a_book_is_told_at_the_end_of_the_event_and_not_before() {
 }
 
 #[test]
+fn a_delete_thru_empties_the_side_and_a_delete_from_takes_the_best_levels() {
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
+    channel.add(7, 5, 0).unwrap();
+    let mut number = 0;
+    let mut step = |channel: &mut Channel, action, level, price| {
+        number += 1;
+        take(channel, &packet(number, &[update(7, number, (action, EntryType::OFFER, level, price), None, END)]));
+        let one = channel.instrument(7).unwrap();
+        let prices: Vec<i64> = one.book().levels(Side::Sell).iter().map(|level| level.price.0).collect();
+        (one.is_live(BookKind::Prices), prices)
+    };
+    (1..5).for_each(|level| _ = step(&mut channel, Action::NEW, level, 10 * i64::from(level)));
+    assert_eq!(step(&mut channel, Action::DELETE_FROM, 2, 0), (true, vec![30, 40]));
+    assert_eq!(step(&mut channel, Action::DELETE_THRU, 1, 0), (true, vec![]));
+    assert_eq!(step(&mut channel, Action::DELETE_THRU, 1, 0), (true, vec![]), "there is nothing that could not fit");
+    assert_eq!(step(&mut channel, Action::DELETE_FROM, 1, 0), (false, vec![]), "a level is missing");
+}
+
+#[test]
 fn an_update_number_that_is_missing_makes_one_instrument_stale() {
-    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS }).expect("there is memory");
     list(&mut channel);
     let bid = |id, rpt| update(id, rpt, (Action::NEW, EntryType::BID, 1, 5), None, END);
     take(&mut channel, &packet(1, &[bid(7, 1), bid(8, 1)]));
@@ -111,7 +131,7 @@ fn an_update_number_that_is_missing_makes_one_instrument_stale() {
 
 #[test]
 fn implied_levels_have_a_book_of_their_own_and_a_crossed_book_is_none_of_our_business() {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 3, 1).unwrap();
     let levels =
         [(EntryType::IMPLIED_BID, 90), (EntryType::BID, 80), (EntryType::OFFER, 70), (EntryType::IMPLIED_OFFER, 60)];
@@ -126,7 +146,7 @@ fn implied_levels_have_a_book_of_their_own_and_a_crossed_book_is_none_of_our_bus
 
 #[test]
 fn a_channel_reset_empties_every_book() {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     list(&mut channel);
     let bid = |id, rpt| update(id, rpt, (Action::NEW, EntryType::BID, 1, 5), None, END);
     take(&mut channel, &packet(1, &[bid(7, 1), bid(8, 1)]));
@@ -140,7 +160,7 @@ fn a_channel_reset_empties_every_book() {
 
 #[test]
 fn definitions_tell_the_depths_and_limits_hold() {
-    let mut channel = Channel::new(Limits { instruments: 1, ..LIMITS });
+    let mut channel = Channel::new(Limits { instruments: 1, ..LIMITS }).expect("there is memory");
     let define = |id, depth| {
         encoded(|buffer| {
             let mut message = DefinitionEncoder::new(buffer)?;
@@ -161,7 +181,7 @@ fn definitions_tell_the_depths_and_limits_hold() {
 
 #[test]
 fn trades_are_told_of_stale_books_too() {
-    let mut channel = Channel::new(LIMITS);
+    let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 3, 0).unwrap();
     let trade = encoded(|buffer| {
         let mut message = TradeSummaryEncoder::new(buffer)?;
@@ -177,7 +197,7 @@ fn trades_are_told_of_stale_books_too() {
 
 #[test]
 fn a_snapshot_of_a_far_future_is_refused() {
-    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS }).expect("there is memory");
     channel.add(7, 3, 0).unwrap();
     take(&mut channel, &packet(1, &[update(7, 5, (Action::NEW, EntryType::BID, 1, 5), None, END)]));
     let snapshot = |last_sequence: u32| {
@@ -198,7 +218,7 @@ fn a_snapshot_of_a_far_future_is_refused() {
 /// A message of another schema is none of ours, also among the packets that are held.
 #[test]
 fn messages_of_other_schemas_do_not_keep_a_book_from_catching_up() {
-    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS });
+    let mut channel = Channel::new(Limits { orders_per_side: 0, ..LIMITS }).expect("there is memory");
     channel.add(7, 3, 0).unwrap();
     let foreign = vec![0, 0, 9, 0, 99, 0, 1, 0];
     take(&mut channel, &packet(1, &[vec![0, 0, 12, 0, 1, 0, 13, 0]]));
@@ -223,12 +243,13 @@ fn check(channel: &Channel, venue: &Venue, sequences: std::ops::RangeInclusive<u
         let mut states = sequences.clone().map(|sequence| &venue.history[sequence as usize][&id]);
         if one.is_live(BookKind::Prices) {
             live += 1;
-            let levels: Vec<_> = one.book().levels(of).iter().map(|level| (level.price.0, level.size)).collect();
+            let levels: Vec<_> =
+                one.book().levels(of).iter().map(|level| (level.price.0, level.quantity as i32)).collect();
             assert!(states.clone().any(|state| state.sides[side] == levels), "seed {seed}, {id}: {levels:?}");
         }
         if one.is_live(BookKind::Orders) {
             live += 1;
-            let orders: Vec<Order> = one.orders().orders(of).to_vec();
+            let orders: Vec<Order> = one.orders().orders(of).collect();
             assert!(states.any(|state| sorted(state, side) == orders), "seed {seed}, {id}: {orders:?}");
         }
     }
@@ -240,7 +261,7 @@ fn run(seed: u64) -> u32 {
     // Numbers of updates can be trusted where no reset is lost.
     let trusts_numbers = seed.is_multiple_of(3);
     let (mut venue, mut random) = (Venue::new(seed, !trusts_numbers), Rng::with_seed(!seed));
-    let mut channel = Channel::new(Limits { trusts_numbers, ..LIMITS });
+    let mut channel = Channel::new(Limits { trusts_numbers, ..LIMITS }).expect("there is memory");
     list(&mut channel);
     let (mut loops, mut last, mut ahead, mut was_live, mut recovered) = (Vec::new(), 0, 0, false, 0);
     for step in 0..150 {
@@ -288,7 +309,7 @@ fn live_books_are_the_venues_in_thousands_of_schedules() {
 fn a_channel_takes_whatever_comes() {
     let mut random = Rng::with_seed(5);
     for seed in 0..300 {
-        let (mut venue, mut channel) = (Venue::new(seed, true), Channel::new(LIMITS));
+        let (mut venue, mut channel) = (Venue::new(seed, true), Channel::new(LIMITS).expect("there is memory"));
         list(&mut channel);
         for _ in 0..60 {
             let mut bytes = if random.bool() { venue.packet() } else { BY_HAND.to_vec() };

@@ -1,7 +1,7 @@
 //! An array in shared memory: a sealed memfd that is handed over, or a named file.
 
-use super::header::{array_bytes, check, write};
-use super::{RECORDS_MAX, Reader, Writer, assert_lines, offset, version};
+use super::header::{Facts, array_bytes, check, is_array, read, write};
+use super::{RECORDS_MAX, Reader, Writer, assert_lines, offset, record_bytes, version};
 use crate::layout::{WRITER_ROLE_AT, WRITER_SLEEPS_AT};
 use crate::memory::Memory;
 use crate::observe::{Holder, holder};
@@ -13,6 +13,9 @@ use sidestep_sys::Problem;
 use sidestep_sys::memory::Access;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+
+/// What to do about an array that is refused.
+const NEXT: &str = "make a new one with this version of the program";
 
 /// The options of a new array.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,10 @@ pub struct Options {
 pub struct Stat {
     /// Records.
     pub records: u32,
+    /// The size of a record with its version, bytes.
+    pub record_bytes: usize,
+    /// What the records are ([`Options::tag`]).
+    pub tag: u64,
     /// Records that have been written.
     pub written: u32,
     /// Records in the middle of a write: one at most, as long as the writer is honest.
@@ -44,6 +51,7 @@ pub struct Array<const WORDS: usize> {
     file: OwnedFd,
     ring: Arc<Ring>,
     records: u32,
+    tag: u64,
     backing: Backing,
 }
 
@@ -77,17 +85,17 @@ impl<const WORDS: usize> Array<WORDS> {
         let backing = Backing { huge_pages, locked: prepare(&mapping) };
         let memory = Memory::new(mapping);
         write(&memory, options.records, WORDS, options.tag);
-        Self { name, file, ring: Arc::new(Ring::of_records(memory, true)), records: options.records, backing }
+        let Options { records, tag } = *options;
+        Self { name, file, ring: Arc::new(Ring::of_records(memory, true)), records, tag, backing }
     }
 
     fn attach(shared: SharedFile, tag: u64) -> Result<Self, Problem> {
         const { assert_lines(WORDS) };
         let SharedFile { name, file, mapping, bytes, huge_pages } = shared;
         let memory = Memory::new(mapping);
-        let records = check(&memory, bytes, WORDS, tag)
-            .map_err(|why| ARRAY.cannot_attach(&name, why).next("make a new one with this version of the program"))?;
+        let records = check(&memory, bytes, WORDS, tag).map_err(|why| ARRAY.cannot_attach(&name, why).next(NEXT))?;
         let backing = Backing { huge_pages, locked: prepare(memory.mapping()) };
-        Ok(Self { name, file, ring: Arc::new(Ring::of_records(memory, true)), records, backing })
+        Ok(Self { name, file, ring: Arc::new(Ring::of_records(memory, true)), records, tag, backing })
     }
 
     /// Takes the writing side, if it is free or its process has ended, and repairs what that one left unfinished.
@@ -109,16 +117,7 @@ impl<const WORDS: usize> Array<WORDS> {
 
     /// The state of the array and of its writer. Only loads; one of each record.
     pub fn stat(&self) -> Stat {
-        // Nobody sleeps on an array, and none is closed.
-        let writer = holder(&self.ring, WRITER_ROLE_AT, WRITER_SLEEPS_AT, false);
-        let mut stat = Stat { records: self.records, written: 0, busy: 0, newest: 0, writer };
-        for index in 0..self.records {
-            let version = version(&self.ring.memory, offset(index, WORDS)).load(Relaxed);
-            stat.written += u32::from(version > 0);
-            stat.busy += (version % 2) as u32;
-            stat.newest = stat.newest.max(version.div_ceil(2));
-        }
-        stat
+        state(&self.ring, Facts { records: self.records, words: WORDS, tag: self.tag })
     }
 
     /// The descriptor to hand over.
@@ -130,6 +129,38 @@ impl<const WORDS: usize> Array<WORDS> {
     pub fn backing(&self) -> &Backing {
         &self.backing
     }
+}
+
+/// The state of an array in a file, whatever its records are, for who only looks at it. Nothing if no array is there; whoever opens the
+/// file as a ring is told what is.
+///
+/// # Errors
+/// It is an array that cannot be read; what is refused: [`crate::Segment::open`].
+pub fn stat(path: &Path) -> Result<Option<Stat>, Problem> {
+    let Ok(SharedFile { name, mapping, bytes, .. }) = SharedFile::open(ARRAY, path, Access::ReadOnly) else {
+        return Ok(None);
+    };
+    let memory = Memory::new(mapping);
+    if !is_array(&memory) {
+        return Ok(None);
+    }
+    let facts = read(&memory, bytes).map_err(|why| ARRAY.cannot_attach(&name, why).next(NEXT))?;
+    Ok(Some(state(&Ring::of_records(memory, true), facts)))
+}
+
+/// Loads only: one of each record.
+fn state(ring: &Ring, facts: Facts) -> Stat {
+    let Facts { records, words, tag } = facts;
+    // Nobody sleeps on an array, and none is closed.
+    let writer = holder(ring, WRITER_ROLE_AT, WRITER_SLEEPS_AT, false);
+    let mut stat = Stat { records, record_bytes: record_bytes(words), tag, written: 0, busy: 0, newest: 0, writer };
+    for index in 0..records {
+        let version = version(&ring.memory, offset(index, words)).load(Relaxed);
+        stat.written += u32::from(version > 0);
+        stat.busy += (version % 2) as u32;
+        stat.newest = stat.newest.max(version.div_ceil(2));
+    }
+    stat
 }
 
 /// Refuses a number of records that no array has.

@@ -1,6 +1,6 @@
 //! The facts in an array's header: written once by the maker, checked once by each process that attaches.
 
-use super::{ARRAY_KIND, RECORDS_MAX, record_bytes};
+use super::{ARRAY_KIND, RECORD_WORDS, RECORDS_MAX, record_bytes};
 use crate::facts::{halves, pid_namespace};
 use crate::layout::{
     ABI_AND_KIND_AT, ABI_VERSION, BEAT, BYTE_ORDER_MARK, CELLS_AT, HEADER_BYTES, LAYOUT_HASH_AT, MAGIC, MAGIC_AT,
@@ -40,18 +40,32 @@ pub(super) fn write(memory: &Memory, records: u32, words: usize, tag: u64) {
     memory.word(MAGIC_AT).store(MAGIC, Release);
 }
 
-/// Checks each fact against this program, this pid namespace and the file's length. Returns the number of records, or the reason of the
-/// refusal.
-pub(super) fn check(memory: &Memory, file_bytes: u64, words: usize, tag: u64) -> Result<u32, String> {
+/// What the header tells of the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Facts {
+    pub(super) records: u32,
+    /// Words of a record, without its version.
+    pub(super) words: usize,
+    pub(super) tag: u64,
+}
+
+/// The file has a header of an array, finished or not, of this version or another.
+pub(super) fn is_array(memory: &Memory) -> bool {
+    // Partner: the Release in `write`.
+    memory.word(MAGIC_AT).load(Acquire) == MAGIC && halves(memory, ABI_AND_KIND_AT)[1] == ARRAY_KIND
+}
+
+/// Checks each fact against this program, this pid namespace and the file's length; what the records are is for the caller to judge.
+/// Returns it, or the reason of the refusal.
+pub(super) fn read(memory: &Memory, file_bytes: u64) -> Result<Facts, String> {
     // Partner: the Release in `write`.
     if memory.word(MAGIC_AT).load(Acquire) != MAGIC {
         return Err("it does not begin with SIDESTEP: not an array, or not finished".into());
     }
     let [abi, kind] = halves(memory, ABI_AND_KIND_AT);
     let [order, header] = halves(memory, ORDER_AND_HEADER_AT);
-    let [layout, records, bytes, names, found] =
+    let [layout, records, bytes, names, tag] =
         [LAYOUT_HASH_AT, RECORDS_AT, RECORD_BYTES_AT, PID_NAMESPACE_AT, TAG_AT].map(|at| memory.word(at).load(Relaxed));
-    let needs_bytes = record_bytes(words) as u64;
     match () {
         () if order != BYTE_ORDER_MARK => return Err("it was made by a machine of the other byte order".into()),
         () if abi != ABI_VERSION => return Err(format!("its ABI version is {abi}, this program's is {ABI_VERSION}")),
@@ -62,24 +76,33 @@ pub(super) fn check(memory: &Memory, file_bytes: u64, words: usize, tag: u64) ->
         () if layout != ARRAY_LAYOUT_HASH => {
             return Err(format!("its layout hash is {layout:016x}, this program's {ARRAY_LAYOUT_HASH:016x}"));
         }
-        () if bytes != needs_bytes => {
-            return Err(format!("its records have {bytes} bytes, this program's {needs_bytes}"));
-        }
-        () if found != tag => {
-            let name = |tag: u64| tag.to_ne_bytes().escape_ascii().to_string();
-            return Err(format!("its records are of the kind {:?}, this program's {:?}", name(found), name(tag)));
-        }
         () if names != pid_namespace() => {
             return Err(format!("it belongs to pid namespace {names}, this process does not"));
         }
         () => {}
     }
+    let words = RECORD_WORDS.into_iter().find(|words| record_bytes(*words) as u64 == bytes);
+    let words = words.ok_or_else(|| format!("its records have {bytes} bytes: neither one cache line nor two"))?;
     let known = u32::try_from(records).ok().filter(|records| (1..=RECORDS_MAX).contains(records));
-    let known = known.ok_or_else(|| format!("it has {records} records: not from 1 to {RECORDS_MAX}"))?;
-    let needs = array_bytes(known, words) as u64;
+    let records = known.ok_or_else(|| format!("it has {records} records: not from 1 to {RECORDS_MAX}"))?;
+    let needs = array_bytes(records, words) as u64;
     // On huge pages the file is a multiple of their size. Not more than that is mapped and locked for a file of unknown origin.
     if file_bytes < needs || file_bytes > needs.next_multiple_of(HUGE_PAGE_BYTES as u64) {
         return Err(format!("the file has {file_bytes} bytes, the array needs {needs}"));
     }
-    Ok(known)
+    Ok(Facts { records, words, tag })
+}
+
+/// [`read`], and checks that the records are of this length and kind. Returns their number.
+pub(super) fn check(memory: &Memory, file_bytes: u64, words: usize, tag: u64) -> Result<u32, String> {
+    let found = read(memory, file_bytes)?;
+    let [bytes, needs] = [found.words, words].map(record_bytes);
+    if bytes != needs {
+        return Err(format!("its records have {bytes} bytes, this program's {needs}"));
+    }
+    if found.tag != tag {
+        let name = |tag: u64| tag.to_ne_bytes().escape_ascii().to_string();
+        return Err(format!("its records are of the kind {:?}, this program's {:?}", name(found.tag), name(tag)));
+    }
+    Ok(found.records)
 }

@@ -43,7 +43,7 @@ mod crash;
 mod models;
 
 #[cfg(not(loom))]
-pub use array::{Array, Options, Stat};
+pub use array::{Array, Options, Stat, stat};
 pub use reader::{ReadError, Reader, Record, TRIES_MAX};
 pub use writer::{WriteError, Writer};
 
@@ -60,9 +60,15 @@ pub const RECORDS_MAX: u32 = 1 << 20;
 /// The greatest stamp of a write.
 pub const STAMP_MAX: u64 = (1 << 63) - 1;
 
+/// Words of a record that is one cache line, and of one that is two.
+const RECORD_WORDS: [usize; 2] = [7, 15];
+
 /// Stops the build of records that are not one or two cache lines. Models have short ones: loom tries every value of every word.
 const fn assert_lines(words: usize) {
-    assert!(words == 7 || words == 15 || cfg!(loom), "a record has 7 words or 15: one cache line or two");
+    assert!(
+        words == RECORD_WORDS[0] || words == RECORD_WORDS[1] || cfg!(loom),
+        "a record has 7 words or 15: one cache line or two"
+    );
 }
 
 /// The size of a record of so many words and their version, bytes.

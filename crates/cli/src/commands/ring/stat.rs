@@ -1,19 +1,36 @@
-//! `sidestep ring stat`.
+//! `sidestep ring stat`: of a ring, and of an array of records.
 
 use crate::{args, exit, output};
 use serde_json::{Value, json};
-use sidestep_ring::{Flow, Holder, Kind, Stat};
+use sidestep_ring::{Flow, Holder, Kind, Stat, seqlock};
 use sidestep_sys::Problem;
 use std::fmt::Write;
 use std::path::Path;
 
 pub(super) fn run(args: &args::RingStat) -> Result<u8, Problem> {
-    let stat = super::open(&args.file, args.ring)?.stat();
+    let (json, text) = match super::open(&args.file, args.ring) {
+        Ok(ring) => both(&args.file, &ring.stat(), as_json, as_text),
+        // A file has one array.
+        Err(problem) if args.ring > 0 => return Err(problem),
+        Err(problem) => match seqlock::stat(&args.file)? {
+            Some(array) => both(&args.file, &array, array_as_json, array_as_text),
+            None => return Err(problem),
+        },
+    };
     match &args.json {
-        Some(path) => output::write(path, &format!("{:#}\n", as_json(&args.file, &stat)))?,
-        None => output::print(&as_text(&args.file, &stat))?,
+        Some(path) => output::write(path, &format!("{json:#}\n"))?,
+        None => output::print(&text)?,
     }
     Ok(exit::GOOD)
+}
+
+fn both<T>(
+    file: &Path,
+    stat: &T,
+    json: impl Fn(&Path, &T) -> Value,
+    text: impl Fn(&Path, &T) -> String,
+) -> (Value, String) {
+    (json(file, stat), text(file, stat))
 }
 
 fn as_json(file: &Path, stat: &Stat) -> Value {
@@ -79,6 +96,40 @@ fn as_text(file: &Path, stat: &Stat) -> String {
         let _ = writeln!(text, "fault      {fault}: the ring is out of use");
     }
     text
+}
+
+fn array_as_json(file: &Path, stat: &seqlock::Stat) -> Value {
+    json!({
+        "file": file.display().to_string(),
+        "kind": "array",
+        "records": stat.records,
+        "record_bytes": stat.record_bytes,
+        "tag": tag(stat.tag),
+        "written": stat.written,
+        "busy": stat.busy,
+        "newest_stamp": stat.newest,
+        "writer": holder_json(&stat.writer),
+    })
+}
+
+fn array_as_text(file: &Path, stat: &seqlock::Stat) -> String {
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "{}: array of {} records of {} bytes, kind {}",
+        file.display(),
+        stat.records,
+        stat.record_bytes,
+        tag(stat.tag)
+    );
+    let _ = writeln!(text, "written    {} records, newest stamp {}", stat.written, stat.newest);
+    let _ = writeln!(text, "busy       {} in the middle of a write", stat.busy);
+    let _ = writeln!(text, "writer     {}", holder(&stat.writer));
+    text
+}
+
+fn tag(tag: u64) -> String {
+    tag.to_ne_bytes().escape_ascii().to_string()
 }
 
 fn flow(flow: Flow) -> String {
