@@ -8,6 +8,8 @@
 
 use super::Origin;
 use crate::units::Nanos;
+use sidestep_sys::memory::filled;
+use std::collections::TryReserveError;
 
 /// A sequence that no message has.
 const NONE: u64 = u64::MAX;
@@ -55,19 +57,21 @@ pub(super) struct Held<'a> {
 
 impl HoldBack {
     /// Room for so many messages, rounded up to a power of two, with so many bytes.
-    pub(super) fn new(messages: usize, bytes: usize) -> Self {
+    ///
+    /// Every page of it is written now: the first gap of the day must not wait for the kernel's pages.
+    pub(super) fn new(messages: usize, bytes: usize) -> Result<Self, TryReserveError> {
         let messages = messages.next_power_of_two();
-        Self {
-            slots: vec![EMPTY; messages].into(),
-            order: vec![Allocation::default(); messages].into(),
+        Ok(Self {
+            slots: filled(EMPTY, messages)?.into(),
+            order: filled(Allocation::default(), messages)?.into(),
             oldest: 0,
             allocations: 0,
-            bytes: vec![0; bytes].into(),
+            bytes: filled(0, bytes)?.into(),
             write: 0,
             is_wrapped: false,
             held: 0,
             held_max: 0,
-        }
+        })
     }
 
     #[inline]
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_full_store_refuses_by_messages_and_by_bytes() {
-        let mut store = HoldBack::new(4, 10);
+        let mut store = HoldBack::new(4, 10).unwrap();
         assert!(store.hold(1, Origin::NONE, Nanos(1), b"12345") && store.hold(2, Origin::NONE, Nanos(2), b"12345"));
         assert!(!store.hold(3, Origin::NONE, Nanos(3), b"1"), "no bytes are left");
         assert!(store.hold(3, Origin::NONE, Nanos(3), b"") && store.hold(4, Origin::NONE, Nanos(3), b""));
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn the_newest_message_displaces_the_oldest() {
-        let mut store = HoldBack::new(4, 8);
+        let mut store = HoldBack::new(4, 8).unwrap();
         for sequence in 1..=9 {
             store.hold_newest(sequence, Origin::NONE, Nanos(0), b"abc");
         }
@@ -237,7 +241,7 @@ mod tests {
         fn what_is_held_is_a_map(
             steps in prop::collection::vec((0..40_u64, 0..9_usize, 0..4_u8), 0..300),
         ) {
-            let (mut store, mut map) = (HoldBack::new(16, 64), BTreeMap::new());
+            let (mut store, mut map) = (HoldBack::new(16, 64).unwrap(), BTreeMap::new());
             for (number, (sequence, bytes, kind)) in steps.into_iter().enumerate() {
                 let message = vec![number as u8; bytes];
                 match kind {

@@ -152,13 +152,16 @@ impl Arbiter {
     /// An arbiter of these lines ([`LineId`] is the index), whose first message is `next`.
     ///
     /// # Errors
-    /// Of usage: no lines or too many, limits out of range.
+    /// Of usage: no lines or too many, limits out of range. Of the host: not enough memory.
     pub fn new(lines: &[LineKind], limits: Limits, next: Sequence) -> Result<Self, Problem> {
         limits.check(lines.len())?;
+        let hold = HoldBack::new(limits.held_messages, limits.held_bytes).map_err(|error| {
+            Problem::failed("cannot make the hold-back buffer", error).next("lower held_messages and held_bytes")
+        })?;
         Ok(Self {
             next: next.0,
             highest: next.0,
-            hold: HoldBack::new(limits.held_messages, limits.held_bytes),
+            hold,
             is_collecting: false,
             far_ahead: None,
             lines: lines.iter().map(|kind| Line::new(*kind)).collect(),
@@ -446,14 +449,17 @@ impl Arbiter {
     }
 
     /// Ends [`collect`](Self::collect): messages before `next` are dropped, and `next` is the next one that is delivered (by
-    /// [`drain`](Self::drain)).
-    pub(crate) fn resume(&mut self, next: Sequence) {
+    /// [`drain`](Self::drain)). True if messages behind `next` were brought and had to give way to newer ones.
+    pub(crate) fn resume(&mut self, next: Sequence) -> bool {
         self.is_collecting = false;
         self.skip_to(next.0);
-        self.hold.keep_only(self.next..self.next.saturating_add(self.hold.span()));
-        // What was told by datagrams that found no place is told again by the next ones.
-        self.highest = self.hold.highest().map_or(self.next, |highest| highest + 1);
+        // What was brought is known to exist, though it may have given way. What datagrams told that brought nothing is told again by the
+        // next ones.
+        self.highest = self.hold.highest().map_or(self.next, |highest| self.next.max(highest + 1));
+        let reach = self.next.saturating_add(self.hold.span());
+        self.hold.keep_only(self.next..reach);
         self.far_ahead = None;
+        self.highest > reach
     }
 
     /// Begins a new session at `next`. Counters go on.

@@ -25,6 +25,9 @@ pub struct Counters {
     pub snapshots: u64,
     /// Attempts that failed: refused, too slow, too old, or of numbers that cannot be.
     pub snapshots_failed: u64,
+    /// Snapshots that took so long that messages behind them were not held any more: what they left out is a gap. If this grows, the
+    /// hold-back buffer is too small for the feed ([`Limits::held_messages`](crate::arbiter::Limits::held_messages)).
+    pub snapshots_outrun: u64,
     /// Datagrams that found no place in the hold-back buffer.
     pub overflows: u64,
     /// Datagrams of sessions that are not the feed's.

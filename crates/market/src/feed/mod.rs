@@ -146,7 +146,7 @@ impl<F: Framing> Feed<F> {
         handler: &mut impl Handler<F::Session>,
     ) {
         let Ok(head) = F::head(datagram) else { return self.arbiter.malformed(line) };
-        if self.session != Some(head.session) && !self.takes_session(line, &head, now, handler) {
+        if self.session != Some(head.session) && !self.takes_session(line, &head, datagram, now, handler) {
             return;
         }
         let placed = match head.body {

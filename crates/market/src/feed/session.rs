@@ -2,7 +2,7 @@
 
 use super::{Action, Adoption, Feed, Handler, Join, Phase, State, Why};
 use crate::arbiter::{LineKind, Placed};
-use crate::framing::{Framing, Head};
+use crate::framing::{Body, Framing, Head};
 use crate::units::{LineId, Nanos, Sequence};
 
 /// Sessions that were left and are remembered, so that their late datagrams are not taken for a new session.
@@ -42,6 +42,7 @@ impl<F: Framing> Feed<F> {
         &mut self,
         line: LineId,
         head: &Head<F::Session>,
+        datagram: &[u8],
         now: Nanos,
         handler: &mut impl Handler<F::Session>,
     ) -> bool {
@@ -49,6 +50,10 @@ impl<F: Framing> Feed<F> {
             self.counters.no_such_line += 1;
             return false;
         };
+        if matches!(head.body, Body::Data { .. }) && F::messages(datagram, head, 0).is_err() {
+            self.arbiter.malformed(line);
+            return false;
+        }
         if kind != LineKind::Recovery && self.may_adopt(head.session) {
             self.begin(head, now, handler);
             return true;

@@ -152,7 +152,8 @@ impl<F: Framing> Feed<F> {
 
     /// Delivery goes on at `next`.
     fn resume(&mut self, next: Sequence, now: Nanos, handler: &mut impl Handler<F::Session>) {
-        self.arbiter.resume(next);
+        let is_outrun = self.arbiter.resume(next);
+        self.counters.snapshots_outrun += u64::from(is_outrun);
         if let Some(end) = self.ended {
             self.arbiter.expect(end);
         }

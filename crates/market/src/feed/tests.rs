@@ -277,6 +277,25 @@ fn a_hole_behind_a_snapshot_is_a_gap_like_any_other() {
 }
 
 #[test]
+fn a_snapshot_that_took_longer_than_can_be_held_leaves_the_feed_recovering() {
+    let mut bench = Bench::live(with_snapshot());
+    bench.data(A, 4..6);
+    bench.wait(MS);
+    // 30 messages come during the snapshot, 16 can be held: 20 to 35 are.
+    (6..36).for_each(|sequence| bench.data(A, sequence..sequence + 1));
+    bench.told();
+    bench.feed.snapshot_done(1, Nanos(bench.now), Sequence(4), &mut bench.log).unwrap();
+    assert_eq!(bench.told(), [skipped(2, 2), recovering(1)], "4 to 35 were brought, and are not in the books");
+    assert_eq!(bench.feed.counters().snapshots_outrun, 1);
+    // What is missing is got by the next snapshot, as there is no server.
+    bench.wait(1000 * MS);
+    let open = |from| Told::Do(Action::OpenSnapshot { attempt: 2, session: ONE, from: Sequence(from) });
+    assert_eq!(bench.told(), [bench.since(1001, Why::Gap), open(36)]);
+    bench.feed.snapshot_done(2, Nanos(bench.now), Sequence(36), &mut bench.log).unwrap();
+    assert_eq!(bench.told(), [skipped(4, 32), LIVE]);
+}
+
+#[test]
 fn more_than_can_be_held_leads_to_a_snapshot() {
     let mut bench = Bench::live(Policy { servers: 1, ..with_snapshot() });
     bench.data(A, 3..17);
@@ -355,6 +374,18 @@ fn another_session_is_told_once_and_adopted_when_the_current_one_is_over() {
     bench.end(A, 3);
     assert_eq!(bench.told(), [], "the session that was left disturbs nothing");
     assert_eq!(bench.feed.counters().other_session, 4);
+}
+
+#[test]
+fn a_datagram_that_cannot_be_read_is_no_session() {
+    let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
+    let mut buffer = [0; 1400];
+    let mut writer = PacketWriter::new(&mut buffer, TWO, Sequence(1)).unwrap();
+    assert!(writer.push(b"cut off"));
+    let datagram = writer.finish();
+    bench.feed.datagram(A, Nanos(0), Nanos(0), &datagram[..datagram.len() - 1], &mut bench.log);
+    assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(ONE)));
+    assert_eq!(bench.feed.line(A).unwrap().malformed, 1);
 }
 
 #[test]
