@@ -6,7 +6,6 @@
 //! ```
 
 use sidestep::market::book::Book;
-use sidestep::market::feed::State;
 use sidestep::market::feed_handler::{FeedHandler, Options, SnapshotServer};
 use sidestep::market::ouch::{
     Answer, CancelOrder, Change, EnterOrder, Limits, OpenOrders, OrderSide, ReplaceOrder, Stage, TimeInForce,
@@ -182,7 +181,8 @@ impl Maker {
     // ANCHOR: quote
     /// Quotes around the middle. Without a live feed, or with a side empty, it has no quotes: it does not know the price.
     fn quote(&mut self) -> Result<()> {
-        let is_live = self.feed.channel().feed().state() == State::Live;
+        let channel = self.feed.channel();
+        let is_live = channel.directory().find(self.symbol).and_then(|locate| channel.live_book(locate)).is_some();
         let (Some(bid), Some(offer), true) = (self.best(Side::Buy), self.best(Side::Sell), is_live) else {
             return self.cancel_all();
         };

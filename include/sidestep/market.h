@@ -101,7 +101,7 @@ typedef struct sidestep_update {
 /* Stores the defaults. */
 int sidestep_feed_options_default(sidestep_feed_options *options, size_t options_bytes);
 
-/* Joins the lines, and takes all memory: 300 MB by default. */
+/* Joins the lines, and takes all memory: 410 MB by default. */
 int sidestep_feed_open(const sidestep_feed_options *options, size_t options_bytes, sidestep_feed **feed);
 
 /* Handles what has come and what is due; stores the number of things done, 0 if there was nothing. Does not wait. */
@@ -115,6 +115,10 @@ int sidestep_feed_read_status(const sidestep_feed *feed, sidestep_feed_status *s
 
 /* Stores the number of an instrument on this day. SIDESTEP_EEMPTY: the feed has not named it. Looks at all of them. */
 int sidestep_feed_find(const sidestep_feed *feed, const char *symbol, uint32_t *locate);
+
+/* Stores whether a book is the exchange's now: SIDESTEP_FEED_LIVE only if the feed is live and nothing was lost of this
+ * instrument. A live feed may have books that are not: a message was refused, or what came before the join is not known. */
+int sidestep_feed_read_book_state(const sidestep_feed *feed, uint32_t locate, uint32_t *state);
 
 /* Stores the levels of one side of a book, the best first, as many as there is room for, and their number. */
 int sidestep_feed_levels(const sidestep_feed *feed, uint32_t locate, uint32_t side, sidestep_level *levels, size_t room,

@@ -247,11 +247,7 @@ pub unsafe extern "C" fn sidestep_feed_read_status(
             messages: channel.counters().messages,
             gaps: channel.feed().counters().gaps,
             lost: channel.feed().counters().skipped,
-            state: match channel.feed().state() {
-                feed::State::Live => FEED_LIVE,
-                feed::State::Recovering { .. } => FEED_RECOVERING,
-                feed::State::Stale { .. } => FEED_STALE,
-            },
+            state: of_feed_state(channel.feed().state()),
             ..CFeedStatus::default()
         };
         let session = channel.feed().session().unwrap_or_default();
@@ -273,6 +269,29 @@ pub unsafe extern "C" fn sidestep_feed_find(feed: *const Feed, symbol: *const c_
         locate.set(found.ok_or(Failure::NothingCame)?.0.into());
         Ok(())
     })
+}
+
+/// [`sidestep_feed_handler::Channel::live_book`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sidestep_feed_read_book_state(feed: *const Feed, locate: u32, state: *mut u32) -> c_int {
+    call("sidestep_feed_read_book_state", || {
+        // SAFETY: as the crate's text says.
+        let (feed, state) = unsafe { (look(feed, "feed")?, out(state, "state")?) };
+        let locate = u16::try_from(locate).map_err(|_| Failure::Usage("there is no such instrument"))?;
+        let channel = feed.inner.channel();
+        let book = channel.books().book(Locate(locate)).ok_or(Failure::Usage("there is no such instrument"))?;
+        let is_suspect = book.suspect().is_some();
+        state.set(if is_suspect { FEED_STALE } else { of_feed_state(channel.feed().state()) });
+        Ok(())
+    })
+}
+
+fn of_feed_state(state: feed::State) -> u32 {
+    match state {
+        feed::State::Live => FEED_LIVE,
+        feed::State::Recovering { .. } => FEED_RECOVERING,
+        feed::State::Stale { .. } => FEED_STALE,
+    }
 }
 
 /// [`sidestep_market::book::Book::levels`], the best first.

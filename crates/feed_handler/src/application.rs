@@ -14,10 +14,14 @@ pub struct Update<'a> {
     pub sequence: Sequence,
     /// The line that brought it; 0 of a snapshot.
     pub origin: Origin,
-    /// When its datagram was received, CLOCK_MONOTONIC; however long it was held back.
+    /// When its datagram was received, CLOCK_MONOTONIC; however long it was held back. 0 of a snapshot.
     pub arrived: Nanos,
     /// It belongs to a snapshot, which is not complete yet.
     pub is_snapshot: bool,
+    /// The feed is live: this is the newest message that is known to exist. Without it the books are behind, or wrong: what is held back
+    /// behind a gap comes so, all at once, before [`Application::notice`] tells that the feed is live again. A book may be suspect all the
+    /// same ([`Book::suspect`](sidestep_market::book::Book::suspect)).
+    pub is_live: bool,
     /// The message.
     pub message: Message<'a>,
     /// What it has changed in the book of its instrument; nothing, if it changes none; or why the books refused it.
@@ -31,6 +35,11 @@ pub trait Application {
     /// A message, in its turn, after it was applied.
     fn message(&mut self, update: &Update<'_>) {
         let _ = update;
+    }
+
+    /// A message that is too short for its type. Nobody knows what it said, so that all books are suspect from here on.
+    fn unreadable(&mut self, sequence: Sequence, bytes: &[u8], books: &Books) {
+        let _ = (sequence, bytes, books);
     }
 
     /// A change of the feed: its state, a session, messages that are lost, a line that is silent. Requests and snapshots are told, too;

@@ -4,7 +4,7 @@ use crate::application::{Application, Update};
 use crate::directory::Directory;
 use crate::publication::{Publication, Published};
 use sidestep_market::arbiter::{self, Delivery, LineKind, Origin};
-use sidestep_market::book::{self, Books, Depth};
+use sidestep_market::book::{self, Book, Books, Depth};
 use sidestep_market::feed::{Action, Feed, Handler, Policy, Refused, State};
 use sidestep_market::itch::{Malformed, Message};
 use sidestep_market::mold64::{Mold64, Packet, Session};
@@ -16,7 +16,9 @@ use sidestep_sys::Problem;
 pub struct ChannelOptions {
     /// The rules of recovery. A handler sets the number of servers and whether there is a snapshot by its own options.
     pub policy: Policy,
-    /// What is held back behind a gap.
+    /// What is held back behind a gap. It has to hold all that comes while a snapshot is taken, or the snapshot is of no use
+    /// ([`Counters::snapshots_outrun`](sidestep_market::feed::Counters::snapshots_outrun)): the rate of messages times seconds. The default,
+    /// 1,048,576 messages and 64 MiB (112 MiB of memory), is a second at the highest rates of a whole market, three at usual ones.
     pub held: arbiter::Limits,
     /// What the books hold.
     pub books: book::Limits,
@@ -28,7 +30,7 @@ impl Default for ChannelOptions {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
-            held: arbiter::Limits::default(),
+            held: arbiter::Limits { held_messages: 1 << 20, held_bytes: 64 << 20 },
             books: book::Limits::default(),
             depth: Depth::Levels,
         }
@@ -79,6 +81,8 @@ struct Inner {
     snapshot: Option<u32>,
     /// A snapshot takes the place of what is skipped.
     is_replacing: bool,
+    /// The feed's state is live.
+    is_live: bool,
     next: Sequence,
 }
 
@@ -98,6 +102,7 @@ impl Channel {
                 request: None,
                 snapshot: None,
                 is_replacing: false,
+                is_live: false,
                 next: Sequence(1),
             },
         })
@@ -132,6 +137,11 @@ impl Channel {
     pub fn poll(&mut self, now: Nanos, application: &mut impl Application) {
         let Self { feed, inner } = self;
         feed.poll(now, &mut Turn { inner, application });
+    }
+
+    /// Gives readers of the publication a sign of life. A handler does it every 100 ms, from the thread that handles the feed.
+    pub fn beat(&self) {
+        self.inner.published.iter().for_each(Published::beat);
     }
 
     /// When [`poll`](Self::poll) has something to do.
@@ -199,7 +209,22 @@ impl Channel {
         feed.snapshot_failed(attempt, now, &mut Turn { inner, application });
     }
 
-    /// The books.
+    /// Takes a snapshot although nothing is missing: for a program that sees a book suspect. All books are empty and the feed is stale until it
+    /// is complete. False if that cannot be done: there is no source, or one is under way.
+    pub fn take_snapshot(&mut self, now: Nanos, application: &mut impl Application) -> bool {
+        let Self { feed, inner } = self;
+        feed.take_snapshot(now, &mut Turn { inner, application })
+    }
+
+    /// The book of an instrument, if it is the exchange's now: the feed is live, and the book is not suspect. Nothing otherwise; what is
+    /// known then is in [`Channel::books`].
+    #[inline]
+    pub fn live_book(&self, locate: Locate) -> Option<Book<'_>> {
+        let book = self.inner.books.book(locate)?;
+        (self.inner.is_live && book.suspect().is_none()).then_some(book)
+    }
+
+    /// All books, whether they are to be trusted or not ([`Channel::live_book`]).
     #[inline]
     pub fn books(&self) -> &Books {
         &self.inner.books
@@ -241,7 +266,7 @@ impl Inner {
     fn apply(&mut self, message: &Delivery<'_>, is_snapshot: bool, application: &mut impl Application) {
         let itch = match Message::parse(message.bytes) {
             Ok(itch) => itch,
-            Err(why) => return self.unreadable(why),
+            Err(why) => return self.unreadable(why, message, application),
         };
         self.counters.messages += 1;
         if let Message::StockDirectory(stock) = &itch {
@@ -256,6 +281,7 @@ impl Inner {
             origin: message.origin,
             arrived: message.arrived,
             is_snapshot,
+            is_live: self.is_live && !is_snapshot,
             message: itch,
             change,
             books: &self.books,
@@ -263,13 +289,22 @@ impl Inner {
     }
 
     #[cold]
-    fn unreadable(&mut self, why: Malformed) {
+    fn unreadable(&mut self, why: Malformed, message: &Delivery<'_>, application: &mut impl Application) {
         match why {
             Malformed::Empty => self.counters.empty += 1,
             Malformed::Short { .. } => {
                 self.counters.malformed += 1;
-                self.books.suspect_all();
+                self.suspect_all();
+                application.unreadable(message.sequence, message.bytes, &self.books);
             }
+        }
+    }
+
+    /// Messages are lost: no book is to be trusted until all of them are taken anew.
+    fn suspect_all(&mut self) {
+        self.books.suspect_all();
+        if let Some(published) = &mut self.published {
+            self.counters.unpublished += published.suspect_all();
         }
     }
 
@@ -284,13 +319,20 @@ impl Inner {
                 (self.snapshot, self.request) = (Some(attempt), None);
             }
             Action::CloseSnapshot { attempt } if self.snapshot == Some(attempt) => self.snapshot = None,
-            Action::Skipped { .. } if !self.is_replacing => self.books.suspect_all(),
-            Action::SessionAdopted { .. } => {
+            Action::Skipped { .. } if !self.is_replacing => self.suspect_all(),
+            Action::SessionAdopted { next, .. } => {
                 self.books.clear();
                 self.directory.clear();
                 self.request = None;
+                if next > Sequence(1) {
+                    // Nobody will bring what was added before.
+                    self.books.suspect_all();
+                }
             }
-            Action::State(State::Live) => self.request = None,
+            Action::State(state) => {
+                self.is_live = state == State::Live;
+                self.request = self.request.filter(|_| !self.is_live);
+            }
             _ => {}
         }
         if let Some(published) = &mut self.published {

@@ -5,7 +5,7 @@ use crate::channel::{Channel, ChannelOptions};
 use crate::line::Line;
 use crate::lines::{LineOptions, Lines};
 use crate::publication::Publication;
-use crate::requests::Requests;
+use crate::requests::{Requests, SERVERS_MAX};
 use crate::snapshot::{SnapshotServer, Snapshots};
 use sidestep_market::arbiter::LineKind;
 use sidestep_market::units::{LineId, Nanos};
@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How often paths of lines and errors of servers are looked at, ns.
+/// How often paths of lines and errors of servers are looked at, and readers get a sign of life, ns.
 const LOOK_NS: u64 = 100_000_000;
 /// The longest sleep while a snapshot is being connected to.
 const CONNECTING_SLEEP: Duration = Duration::from_millis(1);
@@ -47,7 +47,7 @@ impl Options {
 
 /// A feed handler, owned and polled by one thread.
 ///
-/// All memory is taken when it is opened: 300 MB for the default limits of a whole market ([`ChannelOptions`]). Poll it at least every
+/// All memory is taken when it is opened: 410 MB for the default limits of a whole market ([`ChannelOptions`]). Poll it at least every
 /// few hundred milliseconds ([`sidestep_socket::Engine`]).
 pub struct FeedHandler {
     lines: Lines,
@@ -99,10 +99,13 @@ impl FeedHandler {
         }
         if now >= self.look_at {
             self.look_at = now.after(LOOK_NS);
+            self.channel.beat();
             self.lines.look_at_paths();
             self.requests.look_for_errors(self.lines.engine(), &mut self.channel, application);
         }
-        if let Some(wanted) = self.channel.take_request() {
+        // A request that cannot be sent is one for the next server at once: as often as there are servers.
+        for _ in 0..SERVERS_MAX {
+            let Some(wanted) = self.channel.take_request() else { break };
             self.requests.send(self.lines.engine(), wanted, &mut self.channel, application);
         }
         Ok(done)
@@ -141,6 +144,11 @@ impl FeedHandler {
             slept?;
         }
         Ok(())
+    }
+
+    /// As [`Channel::take_snapshot`]; the next poll connects.
+    pub fn take_snapshot(&mut self, application: &mut impl Application) -> bool {
+        self.channel.take_snapshot(Nanos(monotonic_ns()), application)
     }
 
     /// The channel: books, instruments, state, counters.

@@ -2,7 +2,7 @@
 
 use sidestep_market::arbiter::Delivery;
 use sidestep_market::book::{Books, Change, PriceLevel, Refusal, Touched};
-use sidestep_market::event::{Flags, Origin};
+use sidestep_market::event::{Events, Flags, Origin};
 use sidestep_market::feed::{Action, State};
 use sidestep_market::itch::{Message, PRICE_DECIMALS};
 use sidestep_market::mold64::Session;
@@ -59,7 +59,10 @@ impl Publication {
 pub(crate) struct Published {
     publisher: Publisher,
     channel: Channel,
+    /// The feed is live.
     is_live: bool,
+    /// Messages are lost, and nothing has replaced them: whatever the feed says, the channel is stale.
+    is_suspect: bool,
 }
 
 impl Published {
@@ -80,7 +83,7 @@ impl Published {
         let names = array(&folder.join(INSTRUMENTS), records, INSTRUMENTS_TAG)?;
         let channel = Channel { decimals: PRICE_DECIMALS, ..Channel::default() };
         let publisher = Publisher::new(events.publisher()?, tops.writer()?, names.writer()?, channel)?;
-        Ok(Self { publisher, channel, is_live: false })
+        Ok(Self { publisher, channel, is_live: false, is_suspect: false })
     }
 
     /// Publishes a message and what it has changed; returns 1 if that was not possible.
@@ -93,7 +96,7 @@ impl Published {
         books: &Books,
     ) -> u64 {
         let mut flags = if delivery.origin.recovered { Flags::RECOVERED } else { Flags::NONE };
-        if !self.is_live {
+        if !self.is_live || self.is_suspect {
             flags = flags | Flags::STALE;
         }
         let from = Origin {
@@ -108,12 +111,27 @@ impl Published {
         {
             return 1;
         }
-        let change = match change {
-            Ok(Some(change)) if change.touched == Touched::Top => top(change.locate, books),
-            Ok(_) => None,
-            Err(_) => top(message.locate(), books),
+        let (change, other) = match change {
+            Ok(Some(change)) if change.touched == Touched::Top => (top(change.locate, books), None),
+            Ok(_) => (None, None),
+            Err(refusal) => (top(message.locate(), books), also_suspect(refusal, message, books)),
         };
-        failed(self.publisher.message(&from, &from.itch(message), change.as_ref()))
+        let published = failed(self.publisher.message(&from, &from.itch(message), change.as_ref()));
+        match other.and_then(|locate| top(locate, books)) {
+            Some(other) => published + failed(self.publisher.message(&from, &Events::default(), Some(&other))),
+            None => published,
+        }
+    }
+
+    pub(crate) fn beat(&self) {
+        self.publisher.beat();
+    }
+
+    /// Messages are lost: the channel is stale until the books are taken anew. Returns 1 if that could not be published.
+    #[cold]
+    pub(crate) fn suspect_all(&mut self) -> u64 {
+        self.is_suspect = true;
+        failed(self.publisher.channel(&Origin::default(), publish::State::Stale))
     }
 
     /// Follows the feed; returns 1 if that was not possible.
@@ -122,12 +140,14 @@ impl Published {
         match action {
             Action::State(state) => {
                 self.is_live = *state == State::Live;
-                let state = if self.is_live { publish::State::Live } else { publish::State::Stale };
+                let is_live = self.is_live && !self.is_suspect;
+                let state = if is_live { publish::State::Live } else { publish::State::Stale };
                 failed(self.publisher.channel(&Origin::default(), state))
             }
             // The books are empty now.
             Action::OpenSnapshot { session, .. } | Action::SessionAdopted { session, .. } => {
                 self.channel.session = *session;
+                self.is_suspect = false;
                 let reset = self.publisher.reset(&Origin::default(), self.channel);
                 if !self.is_live {
                     return failed(reset);
@@ -137,6 +157,23 @@ impl Published {
             _ => 0,
         }
     }
+}
+
+/// The other instrument whose book a refused message makes suspect: that of the order.
+#[cold]
+fn also_suspect(refusal: Refusal, message: &Message<'_>, books: &Books) -> Option<Locate> {
+    if refusal != Refusal::OtherInstrument {
+        return None;
+    }
+    let reference = match message {
+        Message::OrderExecuted(less) => less.order_reference(),
+        Message::OrderExecutedWithPrice(less) => less.order_reference(),
+        Message::OrderCancel(less) => less.order_reference(),
+        Message::OrderDelete(delete) => delete.order_reference(),
+        Message::OrderReplace(new) => new.old_order_reference(),
+        _ => return None,
+    };
+    books.order(reference).map(|order| order.locate)
 }
 
 fn failed(published: Result<(), PublishError>) -> u64 {

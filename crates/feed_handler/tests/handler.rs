@@ -170,6 +170,7 @@ fn what_no_line_brings_is_asked_for_and_published_as_recovered() {
     }
     assert!(events > 1 && subscriber.channel().state == publish::State::Live, "{events}");
     assert_eq!(handler.channel().counters().unpublished, 0);
+    assert!(subscriber.tops().heartbeat_ns() > 0, "readers see that the handler's thread runs");
 }
 
 #[test]

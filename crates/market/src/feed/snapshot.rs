@@ -34,6 +34,16 @@ impl<F: Framing> Feed<F> {
         self.policy.has_snapshot && self.ended.is_none()
     }
 
+    /// Takes a snapshot though nothing is missing, as the caller's books are wrong. False if that cannot be done: there is no source, the feed
+    /// has not joined or its session is over, or a snapshot is under way.
+    pub fn take_snapshot(&mut self, now: Nanos, handler: &mut impl Handler<F::Session>) -> bool {
+        let can_begin = self.phase == Phase::Synced || self.is_gap_open();
+        if can_begin && self.takes_snapshot() {
+            self.want_snapshot(Why::Gap, now, handler);
+        }
+        can_begin && self.takes_snapshot()
+    }
+
     /// From now on only a snapshot makes the feed live.
     pub(super) fn want_snapshot(&mut self, why: Why, now: Nanos, handler: &mut impl Handler<F::Session>) {
         if !self.is_gap_open() {

@@ -296,6 +296,20 @@ fn a_snapshot_that_took_longer_than_can_be_held_leaves_the_feed_recovering() {
 }
 
 #[test]
+fn a_snapshot_is_taken_for_a_caller_whose_books_are_wrong() {
+    let mut bench = Bench::live(with_snapshot());
+    assert!(bench.feed.take_snapshot(Nanos(bench.now), &mut bench.log));
+    let open = Told::Do(Action::OpenSnapshot { attempt: 1, session: ONE, from: Sequence(2) });
+    assert_eq!(bench.told(), [bench.since(0, Why::Gap), open]);
+    assert!(!bench.feed.take_snapshot(Nanos(bench.now), &mut bench.log), "one is under way");
+    bench.data(A, 2..4);
+    bench.feed.snapshot_done(1, Nanos(bench.now), Sequence(3), &mut bench.log).unwrap();
+    assert_eq!(bench.told(), [skipped(2, 1), Told::Message(3), LIVE]);
+    let mut none = Bench::live(Policy::default());
+    assert!(!none.feed.take_snapshot(Nanos(0), &mut none.log), "there is no source");
+}
+
+#[test]
 fn more_than_can_be_held_leads_to_a_snapshot() {
     let mut bench = Bench::live(Policy { servers: 1, ..with_snapshot() });
     bench.data(A, 3..17);

@@ -217,6 +217,13 @@ impl Publisher {
         self.events.messages()
     }
 
+    /// Gives a sign of life to readers of ring and array ([`Tops::heartbeat_ns`](super::Tops::heartbeat_ns)): some 30 ns. To be called from
+    /// the thread that handles the feed, as nothing else shows that it runs.
+    pub fn beat(&self) {
+        self.events.side().beat();
+        self.tops.side().beat();
+    }
+
     /// The ring, for its doorbell and heartbeat.
     pub fn ring(&mut self) -> &mut broadcast::Publisher {
         &mut self.events

@@ -136,15 +136,36 @@ impl Tops {
         Self { reader }
     }
 
-    /// The best bid and offer of an instrument. It is live only if the instrument and the channel are.
+    /// The best bid and offer of an instrument. It is live only if the instrument is, and the channel from before its record was read until
+    /// after it.
+    ///
+    /// That says nothing of a publisher that is dead or hangs: see [`Tops::heartbeat_ns`].
+    #[inline]
     pub fn top(&self, locate: Locate) -> Result<Top, ReadError> {
+        self.top_while(locate, |_| ())
+    }
+
+    /// `between` is called before and after the record is read.
+    #[inline(always)]
+    fn top_while(&self, locate: Locate, mut between: impl FnMut(usize)) -> Result<Top, ReadError> {
+        let channel = self.reader.read(0)?;
+        between(0);
         let record = self.reader.read(u32::from(locate.0))?;
+        between(1);
         let mut top = Top::of_words(&record.words);
-        // The channel second: if it became stale before the record was written, that is seen here.
-        if self.channel()?.state != State::Live && top.state == State::Live {
+        // A record of a time when the channel was stale shows the channel's stamp of then or a later one.
+        let is_live = Channel::of_words(&channel.words).state == State::Live;
+        if !(is_live && self.reader.stamp(0) == Some(channel.stamp)) && top.state == State::Live {
             top.state = State::Stale;
         }
         Ok(top)
+    }
+
+    /// When the publisher gave its last sign of life: CLOCK_MONOTONIC_RAW, ns; 0 if it gave none. A feed handler gives one every 100 ms. The
+    /// array of a process that was killed, stopped, or hangs in its own code says live for ever: who trades on it looks here. One load.
+    #[inline]
+    pub fn heartbeat_ns(&self) -> u64 {
+        self.reader.heartbeat_ns()
     }
 
     /// The channel.
@@ -188,6 +209,46 @@ mod tests {
             let top = Top { bid, offer, sequence: Sequence(sequence), time_ns, state: State::of_code(state) };
             prop_assert_eq!(Top::of_words(&top.words(Locate(locate))), top);
         }
+    }
+
+    /// The words of the channel in this state, and of an instrument with this bid.
+    fn channel(state: State) -> [u64; RECORD_WORDS] {
+        Channel { state, ..Channel::default() }.words()
+    }
+
+    fn bid(price: i64) -> [u64; RECORD_WORDS] {
+        let bid = Some(Level { price: Price(price), quantity: 1, orders: 1 });
+        Top { bid, state: State::Live, ..Top::default() }.words(Locate(1))
+    }
+
+    #[test]
+    fn a_record_that_was_read_while_the_channel_was_stale_is_not_live() {
+        let (mut writer, reader) = sidestep_ring::seqlock::pair(2).unwrap();
+        let tops = Tops::new(reader);
+        let mut stamp = 0;
+        let mut write = |index, words| {
+            stamp += 1;
+            writer.write(index, stamp, &words).unwrap();
+        };
+        let state = |top: Result<Top, ReadError>| top.unwrap().state;
+        write(1, bid(10));
+        write(0, channel(State::Stale));
+        let recovers = |step| {
+            if step == 1 {
+                write(1, bid(11));
+                write(0, channel(State::Live));
+            }
+        };
+        assert_eq!(state(tops.top_while(Locate(1), recovers)), State::Stale, "the bid was 10, and is 11");
+        assert_eq!(state(tops.top(Locate(1))), State::Live);
+        let is_lost_and_comes_back = |step| match step {
+            0 => {
+                write(0, channel(State::Stale));
+                write(1, bid(12));
+            }
+            _ => write(0, channel(State::Live)),
+        };
+        assert_eq!(state(tops.top_while(Locate(1), is_lost_and_comes_back)), State::Stale, "12 is of a stale channel");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A reading side of an array. It stores nothing, so it may be mapped read-only.
 
 use super::{assert_lines, offset, version, word};
+use crate::layout::{BEAT, WRITER_ROLE_AT};
 use crate::ring::Ring;
 use crate::role::{Peer, Side};
 use crate::sync::{Acquire, Arc, Relaxed, fence, pause};
@@ -96,6 +97,12 @@ impl<const WORDS: usize> Reader<WORDS> {
         if index < self.records {
             self.ring.memory.fetch_to_read(offset(index, WORDS));
         }
+    }
+
+    /// When the writer gave its last sign of life ([`Side::beat`]): CLOCK_MONOTONIC_RAW, ns; 0 in an array that is not shared. One load.
+    #[inline]
+    pub fn heartbeat_ns(&self) -> u64 {
+        self.ring.memory.word(WRITER_ROLE_AT + BEAT).load(Relaxed)
     }
 
     /// The number of records.
