@@ -10,6 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 /// Answers that are kept of each user, so that a client can resume. An order brings two to four of them.
 pub const KEPT_MAX: usize = 65_536;
 
+/// Answers that are kept of all users, 115 bytes each: 240 MB. Many users share it, so that made-up names do not fill the memory.
+pub const KEPT_ALL_MAX: usize = 2 * 1024 * 1024;
+
 /// Live orders of a user.
 pub const LIVE_MAX: usize = 20_000;
 
@@ -39,6 +42,8 @@ pub(super) struct Account {
     last_ref: u32,
     live: BTreeMap<u32, Live>,
     kept: VecDeque<Answer>,
+    /// Answers that it may keep.
+    kept_max: usize,
     /// The sequence number of the first answer that is kept.
     first: u64,
     /// The connection that it is logged in by.
@@ -50,7 +55,7 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(user: [u8; 6], owner: u64) -> Self {
         let (live, kept) = (BTreeMap::new(), VecDeque::new());
-        Self { user, owner, last_ref: 0, live, kept, first: 1, connection: None, cursor: 1 }
+        Self { user, owner, last_ref: 0, live, kept, kept_max: KEPT_MAX, first: 1, connection: None, cursor: 1 }
     }
 
     /// The sequence number of the answer that comes next.
@@ -72,11 +77,20 @@ impl Account {
     }
 
     pub(super) fn say(&mut self, answer: Answer) {
-        if self.kept.len() == KEPT_MAX {
+        if self.kept.len() >= self.kept_max {
             self.kept.pop_front();
             self.first += 1;
         }
         self.kept.push_back(answer);
+    }
+
+    /// It is one of so many users: the oldest of its answers go, if they are more than its share.
+    pub(super) fn share(&mut self, users: usize) {
+        self.kept_max = KEPT_MAX.min(KEPT_ALL_MAX / users.max(1));
+        let over = self.kept.len().saturating_sub(self.kept_max);
+        self.kept.drain(..over);
+        self.kept.shrink_to(self.kept_max);
+        self.first += over as u64;
     }
 
     fn reject(&mut self, time_ns: u64, user_ref: u32, reason: RejectReason, cl_ord_id: &[u8; 14]) {

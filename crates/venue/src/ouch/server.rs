@@ -162,6 +162,8 @@ impl Ouch {
                 let mut account = Account::new(login.user, owner);
                 account.say(Answer::system_event(time.day_ns, b'S'));
                 self.accounts.push(account);
+                let users = self.accounts.len();
+                self.accounts.iter_mut().for_each(|account| account.share(users));
                 self.accounts.len() - 1
             }
         };

@@ -261,6 +261,26 @@ fn connections_users_and_slow_readers_are_bounded() {
 }
 
 #[test]
+fn users_without_number_share_what_is_kept() {
+    let mut lab = Lab::new(OuchSettings::default());
+    let first = lab.log_in("FIRST", 0);
+    (1..=KEPT_MAX as u32).for_each(|number| lab.ask(first, &order(number, b'B', 0, 1)));
+    lab.ouch.close(NOW, first, &mut lab.core);
+    for user in 1..USERS_MAX {
+        let connection = lab.log_in(&format!("U{user}"), 0);
+        lab.ouch.close(NOW, connection, &mut lab.core);
+    }
+    let resumed = |lab: &mut Lab, sequence| {
+        let connection = lab.log_in("FIRST", sequence);
+        lab.ouch.poll(NOW, connection).is_none()
+    };
+    let share = (KEPT_ALL_MAX / USERS_MAX) as u64;
+    let next = 2 + KEPT_MAX as u64;
+    assert!(!resumed(&mut lab, next - share - 1), "older answers are gone");
+    assert!(resumed(&mut lab, next - share));
+}
+
+#[test]
 fn the_end_of_the_session_is_told_behind_all_answers() {
     let mut lab = Lab::new(OuchSettings::default());
     let client = lab.log_in("CLIENT", 0);
