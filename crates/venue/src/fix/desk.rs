@@ -193,7 +193,11 @@ impl Desk {
         let report = report(live, event);
         let session = live.session;
         if live.left == 0 {
-            self.by_id.remove(&(session, live.id.clone()));
+            let key = (session, live.id.clone());
+            // A cancel may have the name of another live order, which keeps it.
+            if self.by_id.get(&key) == Some(&number) {
+                self.by_id.remove(&key);
+            }
             self.orders.remove(&number);
         }
         self.say(utc_ns, session, report);
@@ -369,6 +373,14 @@ mod tests {
         assert_eq!(lab.ask(0, Request::Cancel(cancel("c", "a"))), [("c".into(), gone, 0)]);
         assert_eq!(lab.ask(0, Request::Cancel(cancel("d", "b"))), [("d".into(), Event::Cancelled, 0)]);
         assert_eq!((lab.desk.live(), lab.desk.by_id.len(), lab.core.matching.live()), (0, 0, 0));
+        lab.ask(0, order("x", b'1', 100, 50_000));
+        lab.ask(0, order("y", b'1', 100, 50_000));
+        lab.ask(0, Request::Cancel(cancel("y", "x")));
+        assert_eq!(
+            lab.ask(0, Request::Cancel(cancel("z", "y"))),
+            [("z".into(), Event::Cancelled, 0)],
+            "y kept its name"
+        );
     }
 
     #[test]
