@@ -254,3 +254,19 @@ fn a_server_that_floods_does_not_keep_the_answer_of_another_waiting() {
     handler.poll(&mut seen).unwrap();
     assert_eq!(seen.messages.len(), 6, "the next poll has the answer");
 }
+
+#[test]
+fn a_snapshot_server_that_says_nothing_is_told_as_such_and_given_up() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut options = options();
+    let endpoint = server.local_addr().unwrap().to_string();
+    options.snapshot = Some(SnapshotServer::at(Endpoint::parse(&endpoint).unwrap()));
+    options.channel.policy.snapshot_timeout_ns = 20_000_000;
+    let mut handler = FeedHandler::open(&options).unwrap();
+    let mut seen = Seen::default();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.send_to(&packet(3, &day()[2..]), options.lines[0].group).unwrap();
+    until(&mut handler, &mut seen, |handler, _| handler.snapshot_failure().is_some());
+    let why = handler.snapshot_failure().unwrap();
+    assert!(why.contains(&endpoint) && why.contains("brought nothing in time"), "{why}");
+}
