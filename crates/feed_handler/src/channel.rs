@@ -79,6 +79,7 @@ struct Inner {
     snapshot: Option<u32>,
     /// A snapshot takes the place of what is skipped.
     is_replacing: bool,
+    session: Option<Session>,
     next: Sequence,
 }
 
@@ -98,6 +99,7 @@ impl Channel {
                 request: None,
                 snapshot: None,
                 is_replacing: false,
+                session: None,
                 next: Sequence(1),
             },
         })
@@ -285,9 +287,12 @@ impl Inner {
             }
             Action::CloseSnapshot { attempt } if self.snapshot == Some(attempt) => self.snapshot = None,
             Action::Skipped { .. } if !self.is_replacing => self.books.suspect_all(),
-            Action::SessionAdopted { .. } => {
+            Action::SessionAdopted { session, .. } => {
                 self.books.clear();
-                self.directory.clear();
+                // The same one again has the same instruments.
+                if self.session.replace(session) != Some(session) {
+                    self.directory.clear();
+                }
                 self.request = None;
             }
             Action::State(State::Live) => self.request = None,

@@ -13,7 +13,7 @@ mod account;
 pub mod message;
 mod server;
 
-pub use account::{KEPT_MAX, LIVE_MAX};
+pub use account::{KEPT_ALL_MAX, KEPT_MAX, LIVE_ALL_MAX, LIVE_MAX};
 pub use server::{CONNECTIONS_MAX, Ouch, OuchCounters, OuchSettings, USERS_MAX};
 
 #[cfg(test)]
