@@ -14,7 +14,7 @@ pub const LIVE_MAX: usize = 200_000;
 /// Reports that wait for one session: for a client that reads slowly, or is away. More are dropped and counted.
 pub const WAITING_MAX: usize = 16_384;
 
-/// Reports that wait for all sessions, some 200 bytes each: 200 MB. Beyond, a session has [`WAITING_SHARE`] of its own.
+/// Reports that wait for all sessions, some 200 bytes each: 200 MB. Beyond, a session has `WAITING_SHARE` of its own.
 pub const WAITING_ALL_MAX: usize = 1024 * 1024;
 
 /// Reports that may wait for a session in any case, so that made-up names do not take away those of others.
