@@ -103,9 +103,7 @@ bench: build ## Run all measurements for SPEC.md: about ten minutes
 	target/release/sidestep bench rates --duration 2s --json $(OUT)/rates.json --html $(OUT)/rates.html
 	target/release/sidestep bench ring --pace hot,1ms --duration 2s --json $(OUT)/ring.json --html $(OUT)/ring.html
 
-peers: build ## Measure against other rings, smoltcp, lwIP, FIX and ITCH codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
-peers: build ## Measure against other rings, smoltcp, lwIP, FIX codecs, order books, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
-peers: build ## Measure against other rings, smoltcp, lwIP, FIX and SBE codecs, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
+peers: build ## Measure against other rings, smoltcp, lwIP, FIX, ITCH and SBE codecs, order books, sockperf, a C loop, programs under run, and the verdicts of compare: about half an hour
 	@scripts/bootstrap peers
 	peers/ring/run
 	peers/tcp/run
@@ -145,4 +143,5 @@ tsan: ## Run the tests of rings, shared memory and shared engines under ThreadSa
 clean: ## Remove build results and measurements
 	$(CARGO) clean
 	rm -f kernel/*.o kernel/.*.cmd kernel/*.ko kernel/*.mod kernel/*.mod.c kernel/Module.symvers kernel/modules.order
-	rm -rf $(OUT) fuzz/target peers/ring/target peers/tcp/target peers/codec/target peers/itch/target peers/fix/*/target peers/book/target peers/book/parity/target parquet/target peers/sbe/target
+	rm -rf $(OUT) fuzz/target parquet/target tests/outside/target peers/ring/target peers/tcp/target peers/fix/*/target \
+		peers/codec/target peers/itch/target peers/sbe/target peers/book/target peers/book/parity/target

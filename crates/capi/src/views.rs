@@ -3,6 +3,7 @@
 use crate::arguments::Out;
 use crate::codes::{BROADCAST, PEER_ABSENT, PEER_CLOSED, PEER_GONE, PEER_PRESENT, SPSC};
 use crate::failure::Failure;
+use crate::socket::options::OPTIONS_BYTES_MAX;
 use sidestep_ring::{Flow, Holder, Kind, Peer, Side, Stat};
 use std::ffi::c_void;
 use std::os::fd::IntoRawFd;
@@ -174,6 +175,9 @@ pub(crate) fn peer_pidfd(side: &Side, place: &Out<i32>) -> Result<(), Failure> {
 pub(crate) unsafe fn fill<T: Copy>(value: &T, place: *mut T, bytes: usize, name: &'static str) -> Result<(), Failure> {
     if place.is_null() {
         return Err(Failure::Null(name));
+    }
+    if bytes > OPTIONS_BYTES_MAX {
+        return Err(Failure::Usage("the size given is not that of the structure"));
     }
     let known = size_of::<T>().min(bytes);
     let place = place.cast::<c_void>().cast::<u8>();

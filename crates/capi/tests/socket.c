@@ -74,7 +74,7 @@ static void wrong_engines(const char *nowhere) {
                          "both choose"};
     size_t at;
 
-    CHECK(sidestep_engine_options_default(NULL, sizeof options) == SIDESTEP_EUSAGE);
+    CHECK(sidestep_engine_options_default(NULL, sizeof options) + sidestep_engine_options_default(&options, SIZE_MAX) == 2 * SIDESTEP_EUSAGE);
     for (at = 0; at < sizeof bad / sizeof *bad; at++) {
         GOOD(sidestep_engine_options_default(&options, sizeof options));
         options.interface_name = "lo";

@@ -83,6 +83,7 @@ struct Inner {
     is_replacing: bool,
     /// The feed's state is live.
     is_live: bool,
+    session: Option<Session>,
     next: Sequence,
 }
 
@@ -103,6 +104,7 @@ impl Channel {
                 snapshot: None,
                 is_replacing: false,
                 is_live: false,
+                session: None,
                 next: Sequence(1),
             },
         })
@@ -320,9 +322,12 @@ impl Inner {
             }
             Action::CloseSnapshot { attempt } if self.snapshot == Some(attempt) => self.snapshot = None,
             Action::Skipped { .. } if !self.is_replacing => self.suspect_all(),
-            Action::SessionAdopted { next, .. } => {
+            Action::SessionAdopted { session, next } => {
                 self.books.clear();
-                self.directory.clear();
+                // The same one again has the same instruments.
+                if self.session.replace(session) != Some(session) {
+                    self.directory.clear();
+                }
                 self.request = None;
                 if next > Sequence(1) {
                     // Nobody will bring what was added before.

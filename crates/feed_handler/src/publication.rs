@@ -203,8 +203,30 @@ fn ring(path: &Path, bytes: usize) -> Result<Segment, Problem> {
 }
 
 fn array(path: &Path, records: u32, tag: u64) -> Result<Array<RECORD_WORDS>, Problem> {
-    if path.exists() {
-        return Array::open(path, Access::ReadWrite, tag);
+    if !path.exists() {
+        return Array::create(path, &seqlock::Options { records, tag });
     }
-    Array::create(path, &seqlock::Options { records, tag })
+    let array = Array::open(path, Access::ReadWrite, tag)?;
+    let found = array.reader().records();
+    if found < records {
+        let why =
+            format!("{} has room for locates up to {}, and {} are needed", path.display(), found - 1, records - 1);
+        return Err(Problem::usage("cannot publish", why).next("remove the folder, or publish in another one"));
+    }
+    Ok(array)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_gone_on_with_unless_it_has_too_little_room() {
+        let folder = tempfile::tempdir().unwrap();
+        let publication = Publication { ring_bytes: RING_BYTES_MIN, ..Publication::within(folder.path()) };
+        drop(Published::open(&publication, 100).unwrap());
+        assert!(Published::open(&publication, 50).is_ok());
+        let refused = Published::open(&publication, 101).err().expect("it would leave out locate 101");
+        assert!(refused.to_string().contains("locates up to 100, and 101 are needed"), "{refused}");
+    }
 }

@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 
 /// Re-request servers of one handler. Venues name two or three.
 pub const SERVERS_MAX: usize = 8;
-/// Answers taken in one poll: lines must not wait for a server that floods.
+/// Answers of each server taken in one poll: neither lines nor other servers wait for one that floods.
 const ANSWERS_MAX: usize = 32;
 
 /// The sockets, one for each server.
@@ -58,7 +58,7 @@ impl Requests {
     ) -> Result<usize, Problem> {
         let mut answers = 0;
         for socket in &self.sockets {
-            while answers < ANSWERS_MAX {
+            for _ in 0..ANSWERS_MAX {
                 let Some(datagram) = engine.receive(*socket).map_err(of_engine)? else { break };
                 let now = Nanos(monotonic_ns());
                 channel.datagram(line, now, now, engine.payload(&datagram), application);

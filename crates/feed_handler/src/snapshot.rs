@@ -68,6 +68,9 @@ impl Snapshots {
         };
         let wanted = channel.snapshot();
         if wanted != open {
+            if open.is_some() {
+                self.failure = Some(format!("{} brought nothing in time, and the attempt was given up", self.endpoint));
+            }
             self.close();
             let Some(attempt) = wanted else { return true };
             self.begin(attempt, channel, application);

@@ -90,7 +90,7 @@ fn options() -> Options {
 }
 
 /// Polls until something is so.
-fn until(handler: &mut FeedHandler, seen: &mut Seen, is_so: impl Fn(&FeedHandler, &Seen) -> bool) {
+fn until(handler: &mut FeedHandler, seen: &mut Seen, mut is_so: impl FnMut(&FeedHandler, &Seen) -> bool) {
     let begin = Instant::now();
     while !is_so(handler, seen) {
         assert!(begin.elapsed() < WATCHDOG, "{:?} {:?}", seen.messages, seen.states);
@@ -225,4 +225,49 @@ fn without_any_source_the_loss_is_told_and_the_books_are_suspect() {
     assert!(seen.states.contains(&"skipped"), "{:?}", seen.states);
     assert!(matches!(handler.channel().feed().state(), State::Stale { .. }));
     assert!(handler.channel().books().book(Locate(1)).unwrap().suspect().is_some());
+}
+
+#[test]
+fn a_server_that_floods_does_not_keep_the_answer_of_another_waiting() {
+    let servers = [0, 1].map(|_| UdpSocket::bind("127.0.0.1:0").unwrap());
+    servers.iter().for_each(|server| server.set_nonblocking(true).unwrap());
+    let mut options = options();
+    options.rerequest = servers.iter().map(|server| server.local_addr().unwrap()).collect();
+    // Nothing is given up while the test is slow.
+    options.channel.policy.request_tries = 1_000;
+    let day = day();
+    let mut handler = FeedHandler::open(&options).unwrap();
+    let mut seen = Seen::default();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.send_to(&packet(1, &day[..1]), options.lines[0].group).unwrap();
+    sender.send_to(&packet(3, &day[2..]), options.lines[0].group).unwrap();
+    let mut clients = [None; 2];
+    until(&mut handler, &mut seen, |_, _| {
+        for (server, client) in servers.iter().zip(&mut clients) {
+            *client = client.or(server.recv_from(&mut [0; 100]).ok().map(|(_, client)| client));
+        }
+        clients.iter().all(Option::is_some)
+    });
+    for _ in 0..200 {
+        servers[0].send_to(b"garbage", clients[0].unwrap()).unwrap();
+    }
+    servers[1].send_to(&packet(2, &day[1..2]), clients[1].unwrap()).unwrap();
+    handler.poll(&mut seen).unwrap();
+    assert_eq!(seen.messages.len(), 6, "the next poll has the answer");
+}
+
+#[test]
+fn a_snapshot_server_that_says_nothing_is_told_as_such_and_given_up() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut options = options();
+    let endpoint = server.local_addr().unwrap().to_string();
+    options.snapshot = Some(SnapshotServer::at(Endpoint::parse(&endpoint).unwrap()));
+    options.channel.policy.snapshot_timeout_ns = 20_000_000;
+    let mut handler = FeedHandler::open(&options).unwrap();
+    let mut seen = Seen::default();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sender.send_to(&packet(3, &day()[2..]), options.lines[0].group).unwrap();
+    until(&mut handler, &mut seen, |handler, _| handler.snapshot_failure().is_some());
+    let why = handler.snapshot_failure().unwrap();
+    assert!(why.contains(&endpoint) && why.contains("brought nothing in time"), "{why}");
 }

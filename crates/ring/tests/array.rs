@@ -96,12 +96,12 @@ fn whoever_only_looks_at_an_array_need_not_know_its_records() {
     let mut writer = made.writer().unwrap();
     writer.write(3, 41, &[1; 15]).unwrap();
     let stat = seqlock::stat(&array).unwrap().unwrap();
-    assert_eq!(stat, made.stat());
+    assert!(stat.writer.is_alive && stat.writer.process == made.stat().writer.process);
     assert_eq!((stat.records, stat.record_bytes, stat.tag, stat.written, stat.newest), (10, 128, TAG, 1, 41));
     drop(writer);
     assert!(!seqlock::stat(&array).unwrap().unwrap().writer.is_alive);
     let bytes = std::fs::read(&array).unwrap();
-    std::fs::write(&cut, &bytes[..bytes.len() - 4096]).unwrap();
+    std::fs::write(&cut, &bytes[..HEADER_BYTES + 10 * 128 - 1]).unwrap();
     assert!(refusal(seqlock::stat(&cut)).contains("the array needs"));
     let options = sidestep_ring::Options { kind: Kind::Spsc, cell: Cell::Line, bytes: 4096, waking: Waking::Never };
     drop(Segment::create(&ring, &options).unwrap());

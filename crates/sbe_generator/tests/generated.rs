@@ -89,3 +89,47 @@ fn the_program_writes_a_folder_and_tells_what_is_wrong() {
     assert_eq!(run(&[]).0, Some(2));
     assert!(run(&["/none.xml", out]).1.contains("cannot read /none.xml"));
 }
+
+/// Names that Rust, the runtime or other generated names have already. None of them may stand for two things.
+#[test]
+fn names_of_a_schema_do_not_meet_those_of_the_code() {
+    let names = ["Option", "Result", "Self", "Ok", "Some", "None"];
+    let enums = names.map(|name| format!("<enum name='{name}' encodingType='uint8'/>")).concat();
+    let composites = ["Comp", "CompFields"]
+        .map(|name| format!("<composite name='{name}'><type name='a' primitiveType='uint8'/></composite>"));
+    let header = ["blockLength", "templateId", "schemaId", "version"]
+        .map(|name| format!("<type name='{name}' primitiveType='uint16'/>"))
+        .concat();
+    let kinds = [&names[..], &["Comp", "CompFields"]].concat();
+    let fields: String = kinds.iter().map(|kind| format!("<field name='f{kind}' id='1' type='{kind}'/>")).collect();
+    let more = ["Sbe", "sidestep_market", "Foo", "FooEncoder", "Foo_Encoder", "types", "mod"];
+    let messages: String = [&names[..], &more]
+        .concat()
+        .iter()
+        .enumerate()
+        .map(|(id, name)| format!("<message name='{name}' id='{id}'>{fields}</message>"))
+        .collect();
+    let xml = format!(
+        "<messageSchema id='1' description='\u{202e}not so\u{2066}'><types><composite name='messageHeader'>{header}</composite>\
+         {enums}{}</types>{messages}</messageSchema>",
+        composites.concat()
+    );
+    let made = generate("names", xml.as_bytes(), RUNTIME).expect("a good schema");
+    let mut paths = BTreeSet::new();
+    for File { path, text } in &made {
+        assert!(paths.insert(path), "{path} is there once");
+        assert!(!text.contains(['\u{202e}', '\u{2066}']), "{path}");
+        let mut seen = BTreeSet::new();
+        for line in text.lines().filter_map(|line| line.strip_prefix("pub ")) {
+            let words: Vec<&str> = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+            let name = match words[..] {
+                ["struct" | "enum" | "mod" | "type", name, ..] => name,
+                ["use", .., name, ""] if !name.is_empty() => name,
+                _ => continue,
+            };
+            assert!(seen.insert(name.to_owned()), "{path}: {name} is defined twice");
+            assert!(!names.contains(&name) && !["sbe", "sidestep_market"].contains(&name), "{path}: {name}");
+        }
+    }
+    assert!(paths.len() > 2 * messages.matches("<message ").count());
+}

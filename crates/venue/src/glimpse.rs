@@ -11,6 +11,13 @@ pub const CONNECTIONS_MAX: usize = 16;
 /// Time between two snapshots that are made, ns: making one of 200,000 orders takes the exchange some ms.
 pub const SNAPSHOT_EVERY_NS: u64 = 100_000_000;
 
+/// Time in which a client has to take a part of its snapshot, and to log out behind it, ns. Heartbeats do not count: a few clients that
+/// only said them would hold all places.
+pub const STALL_MAX_NS: u64 = 15_000_000_000;
+
+/// Time for a whole snapshot, ns: what a client of ours gives it.
+pub const SNAPSHOT_MAX_NS: u64 = 300_000_000_000;
+
 /// Bytes of a snapshot that are moved to a connection's output at a time.
 const CHUNK: usize = 32 * 1024;
 
@@ -25,6 +32,8 @@ pub struct GlimpseCounters {
     pub refused: u64,
     /// Snapshots that were begun.
     pub snapshots: u64,
+    /// Connections that ended because they did not take their snapshot, or stayed behind its end.
+    pub slow: u64,
 }
 
 /// A connection, and what it gets.
@@ -32,6 +41,18 @@ pub struct GlimpseCounters {
 struct Place {
     connection: Connection,
     progress: Progress,
+    /// When it logged in, and when it last took something.
+    begun_ns: u64,
+    moved_ns: u64,
+}
+
+impl Place {
+    /// It holds its place for longer than a snapshot needs.
+    fn is_stalled(&self, now_ns: u64) -> bool {
+        let since = |then: u64| now_ns.saturating_sub(then);
+        !matches!(self.progress, Progress::None)
+            && (since(self.moved_ns) > STALL_MAX_NS || since(self.begun_ns) > SNAPSHOT_MAX_NS)
+    }
 }
 
 #[derive(Debug)]
@@ -42,6 +63,8 @@ enum Progress {
     Waits,
     /// So many bytes of the snapshot were moved.
     Sends(Arc<[u8]>, usize),
+    /// All of it was moved. The client reads what waits, and logs out.
+    Done,
 }
 
 /// The server.
@@ -84,7 +107,7 @@ impl Glimpse {
         }
     }
 
-    fn log_in(&mut self, connection: usize, login: &Login) {
+    fn log_in(&mut self, time: Time, connection: usize, login: &Login) {
         let Some(Some(place)) = self.places.get_mut(connection) else { return };
         // The specification has clients log in for message 1; 0 would be the newest one, of which there is none.
         if !login.wants(&self.session) || login.sequence > 1 {
@@ -93,6 +116,7 @@ impl Glimpse {
         }
         place.connection.accept(&self.session, 1);
         place.progress = Progress::Waits;
+        (place.begun_ns, place.moved_ns) = (time.mono_ns, time.mono_ns);
     }
 }
 
@@ -121,7 +145,12 @@ impl Service for Glimpse {
                 self.places.len() - 1
             }
         };
-        self.places[at] = Some(Place { connection: Connection::new(time.mono_ns), progress: Progress::None });
+        self.places[at] = Some(Place {
+            connection: Connection::new(time.mono_ns),
+            progress: Progress::None,
+            begun_ns: time.mono_ns,
+            moved_ns: time.mono_ns,
+        });
         Some(at)
     }
 
@@ -137,7 +166,7 @@ impl Service for Glimpse {
             let Some(Some(place)) = self.places.get_mut(connection) else { return };
             match place.connection.packet() {
                 Ok(None) => return,
-                Ok(Some(Packet::Login(login))) => self.log_in(connection, &login),
+                Ok(Some(Packet::Login(login))) => self.log_in(time, connection, &login),
                 Ok(Some(Packet::Logout)) => place.connection.end(End::Left),
                 // Nothing is asked here.
                 Ok(Some(Packet::Data(_))) => {}
@@ -157,7 +186,7 @@ impl Service for Glimpse {
             *at += chunk.len();
             if *at == snapshot.len() {
                 // The memory is not held by a client that stays.
-                place.progress = Progress::None;
+                place.progress = Progress::Done;
             }
         }
         place.connection.output()
@@ -166,6 +195,9 @@ impl Service for Glimpse {
     fn sent(&mut self, time: Time, connection: usize, count: usize) {
         if let Some(Some(place)) = self.places.get_mut(connection) {
             place.connection.sent(time.mono_ns, count);
+            if !matches!(place.progress, Progress::Done) || !place.connection.output().is_empty() {
+                place.moved_ns = time.mono_ns;
+            }
         }
     }
 
@@ -176,6 +208,10 @@ impl Service for Glimpse {
             place.connection.poll(time.mono_ns);
         } else {
             place.connection.check_silence(time.mono_ns);
+        }
+        if place.connection.is_open() && place.is_stalled(time.mono_ns) {
+            place.connection.end(End::Slow);
+            self.counters.slow += 1;
         }
         place.connection.ending()
     }
@@ -303,5 +339,27 @@ mod tests {
             (more, lab.glimpse.counters().turned_away),
             (CONNECTIONS_MAX - 1, 100 - (CONNECTIONS_MAX as u64 - 1))
         );
+    }
+
+    #[test]
+    fn whoever_does_not_read_or_does_not_leave_gives_up_its_place() {
+        let mut lab = Lab::new();
+        let (silent, stays) = (lab.log_in(1), lab.log_in(1));
+        lab.glimpse.make(at(0), &lab.core);
+        assert!(!lab.read(stays, 0).is_empty());
+        // Both say heartbeats, and the second one takes those of the server.
+        for second in 1..=40 {
+            let now = at(second * 1_000_000_000);
+            for connection in [silent, stays] {
+                lab.glimpse.receive(now, connection, b"\0\x01R", &mut lab.core);
+                lab.glimpse.output(connection);
+            }
+            let count = lab.glimpse.output(stays).len();
+            lab.glimpse.sent(now, stays, count);
+            let ends = [silent, stays].map(|connection| lab.glimpse.poll(now, connection));
+            assert_eq!(ends[0].is_some(), second > 15, "at {second} s");
+            assert_eq!(ends[1].is_some(), second > 17, "at {second} s: its snapshot was taken at 2 s");
+        }
+        assert_eq!(lab.glimpse.counters().slow, 2);
     }
 }

@@ -43,6 +43,10 @@ fn receiver(group: Ipv4Addr) -> (UdpSocket, SocketAddr) {
 
 impl Lab {
     fn new(rate: u64, loss_ppm: [u32; 2]) -> Self {
+        Self::with_history(rate, loss_ppm, 200_000)
+    }
+
+    fn with_history(rate: u64, loss_ppm: [u32; 2], history: usize) -> Self {
         let (a, group_a) = receiver(Ipv4Addr::new(239, 192, 77, 1));
         let (b, group_b) = receiver(Ipv4Addr::new(239, 192, 77, 2));
         let port = || Some(Endpoint::parse("127.0.0.1:0").unwrap());
@@ -52,7 +56,7 @@ impl Lab {
                 profile: Profile::Steady,
                 rate,
                 speed: 1,
-                history: 200_000,
+                history,
                 limits: Limits { orders: 10_000, levels: 1_000 },
             },
             session: SESSION,
@@ -159,7 +163,7 @@ fn log_in(stream: &mut TcpStream, user: &str, sequence: u64) {
     assert_eq!(soup(stream).0, b'A');
 }
 
-fn enter(stream: &mut TcpStream, user_ref: u32, side: u8, price: u64) {
+fn enter(stream: &mut impl Write, user_ref: u32, side: u8, price: u64) {
     let mut packet = b"\0\x30UO".to_vec();
     packet.extend(user_ref.to_be_bytes());
     packet.push(side);
@@ -398,4 +402,38 @@ fn hostile_clients_do_not_stop_the_exchange() {
     let stats = lab.end();
     assert!(stats.ouch.unwrap().0.garbage > 0);
     assert!(stats.rerequest.unwrap().malformed > 0);
+}
+
+#[test]
+fn a_flood_of_orders_waits_for_the_feed_which_loses_nothing() {
+    let lab = Lab::with_history(1_000, [0, 0], 10_000);
+    let flood = |user: &str| {
+        let mut client = lab.connect("OUCH");
+        log_in(&mut client, user, 0);
+        let mut reader = client.try_clone().unwrap();
+        let reader = std::thread::spawn(move || while reader.read(&mut [0; 65_536]).is_ok_and(|count| count > 0) {});
+        let mut orders = Vec::new();
+        for number in 1..=30_000 {
+            enter(&mut orders, number, b'B', 100);
+            orders.extend(b"\0\x0aUX");
+            orders.extend(number.to_be_bytes());
+            orders.extend([0; 4]);
+        }
+        client.write_all(&orders).unwrap();
+        (client, reader)
+    };
+    let clients: Vec<_> = ["FLOOD1", "FLOOD2"].into_iter().map(flood).collect();
+    let mut last = lab.connect("OUCH");
+    log_in(&mut last, "CLIENT", 0);
+    enter(&mut last, 1, b'B', 100);
+    assert_eq!(answer(&mut last)[0], b'A', "others are heard meanwhile");
+    for (client, reader) in clients {
+        let _ = client.shutdown(std::net::Shutdown::Write);
+        reader.join().unwrap();
+    }
+    let stats = lab.end();
+    assert!(stats.messages > 100_000, "{} messages", stats.messages);
+    for line in &stats.lines {
+        assert_eq!(line.counters.messages, stats.messages, "each message has left on {}", line.group);
+    }
 }

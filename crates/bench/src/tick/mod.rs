@@ -11,7 +11,7 @@
 //!   judge: every order, after the slice
 //! ```
 //!
-//! [`play`] makes the datagrams, `exchange` sends them and takes the orders, [`judge`] judges these, `text` reads them, `trader` is the
+//! `play` makes the datagrams, `exchange` sends them and takes the orders, `judge` judges these, `text` reads them, `trader` is the
 //! peer's end; `arms`, `rounds` and `row` are the measurement: arms in turn, their statistics, their rows.
 
 mod arms;

@@ -40,7 +40,7 @@ pub const OUT_ROUTES: u32 = 1;
 const SQPOLL_IDLE_MS: u32 = 1000;
 
 /// The longest structure of options that a newer header could have.
-const OPTIONS_BYTES_MAX: usize = 4096;
+pub(crate) const OPTIONS_BYTES_MAX: usize = 4096;
 
 /// `sidestep_engine_options`.
 #[repr(C)]

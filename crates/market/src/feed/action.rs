@@ -86,7 +86,8 @@ pub enum Action<S> {
         /// The session it brings.
         session: S,
     },
-    /// The feed has adopted a session: numbers begin anew, and so do books.
+    /// The feed has adopted a session: numbers begin anew, and so do books. It may be the same session once more, if numbers far ahead to
+    /// which the feed had skipped were wrong.
     SessionAdopted {
         /// The session.
         session: S,

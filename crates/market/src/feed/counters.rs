@@ -17,6 +17,8 @@ pub struct Counters {
     pub given_up: u64,
     /// Messages that were never delivered: no line brought them, no answer did, or a snapshot replaced them.
     pub skipped: u64,
+    /// Skips far ahead that were wrong: the lines went on where they had been.
+    pub refuted: u64,
     /// Requests.
     pub requests: u64,
     /// Requests without an answer in time, and refused ones.

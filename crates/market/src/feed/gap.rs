@@ -51,10 +51,12 @@ impl<F: Framing> Feed<F> {
                 handler.action(Action::SessionEnded { next });
             }
             Some(end) if next == end => {}
-            _ => {
+            Some(_) => {
                 // What comes behind the end of a session shows that it was none.
-                (self.ended, self.phase) = (None, Phase::Synced);
+                self.phase = Phase::Synced;
+                self.end_is_refuted(now, handler);
             }
+            None => self.phase = Phase::Synced,
         }
     }
 
@@ -171,6 +173,7 @@ impl<F: Framing> Feed<F> {
         self.phase = Phase::Synced;
         self.tell_state(now, handler);
         if let Some((first, count)) = self.arbiter.give_up(Sequence(u64::MAX)) {
+            self.note_leap(first.0);
             self.tell_skipped(first, count, handler);
         }
         self.arbiter.drain(&mut |message| handler.message(message));

@@ -22,6 +22,7 @@
 //! | a datagram, time, the state | `mod.rs` |
 //! | a gap: waiting, requests, giving up | `gap.rs` |
 //! | snapshots | `snapshot.rs` |
+//! | numbers far ahead that were wrong | `refuted.rs` |
 //! | the session: join, change, end | `session.rs` |
 //! | lines that are silent | `silence.rs` |
 //! | the rules | `policy.rs` |
@@ -31,6 +32,7 @@ mod action;
 mod counters;
 mod gap;
 mod policy;
+mod refuted;
 mod session;
 mod silence;
 mod snapshot;
@@ -44,6 +46,7 @@ use crate::arbiter::{self, Arbiter, Delivery, Limits, LineKind, LineStatistics, 
 use crate::framing::{Body, Framing, Head};
 use crate::units::{LineId, Nanos, Sequence};
 use gap::{Gap, Progress};
+use refuted::Leap;
 use session::Former;
 use sidestep_sys::Problem;
 use silence::Silence;
@@ -90,6 +93,8 @@ pub struct Feed<F: Framing> {
     behind_since: Nanos,
     /// Messages were skipped, and no snapshot has replaced them.
     has_lost: bool,
+    /// The last skip, while it may have been wrong.
+    leap: Option<Leap>,
     /// The server that is asked next.
     server: u8,
     attempt: u32,
@@ -125,6 +130,7 @@ impl<F: Framing> Feed<F> {
             gap: Gap::default(),
             behind_since: now,
             has_lost: false,
+            leap: None,
             server: 0,
             attempt: 0,
             snapshot_opened: None,
@@ -161,6 +167,7 @@ impl<F: Framing> Feed<F> {
         let is_usual = matches!(placed, Placed::Delivered | Placed::Duplicate);
         if !is_usual || was_silent || self.state != State::Live || self.ended.is_some() {
             self.follow(line, placed, now, handler);
+            self.doubt_leap(line, &head, now, handler);
         }
     }
 

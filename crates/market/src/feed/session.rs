@@ -110,7 +110,7 @@ impl<F: Framing> Feed<F> {
             self.tell_skipped(next, highest.0 - next.0, handler);
         }
         self.former.add(session);
-        (self.announced, self.ended, self.has_lost) = (None, None, false);
+        (self.announced, self.ended, self.leap, self.has_lost) = (None, None, None, false);
         self.phase = Phase::Joining;
         self.arbiter.restart(highest);
     }

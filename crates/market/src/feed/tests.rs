@@ -4,22 +4,22 @@ use crate::mold64::{Mold64, PacketWriter, Session};
 use crate::units::Alpha;
 use LineKind::{Live, Recovery};
 
-const A: LineId = LineId(0);
-const B: LineId = LineId(1);
+pub(super) const A: LineId = LineId(0);
+pub(super) const B: LineId = LineId(1);
 const ANSWERS: LineId = LineId(2);
-const ONE: Session = Alpha(*b"SESSION001");
+pub(super) const ONE: Session = Alpha(*b"SESSION001");
 const TWO: Session = Alpha(*b"SESSION002");
-const MS: u64 = 1_000_000;
+pub(super) const MS: u64 = 1_000_000;
 
 #[derive(Debug, PartialEq)]
-enum Told {
+pub(super) enum Told {
     Message(u64),
     Snapshot,
     Do(Action<Session>),
 }
 
 #[derive(Default)]
-struct Log(Vec<Told>);
+pub(super) struct Log(Vec<Told>);
 
 impl Handler<Session> for Log {
     fn message(&mut self, message: Delivery<'_>) {
@@ -36,10 +36,10 @@ impl Handler<Session> for Log {
     }
 }
 
-struct Bench {
-    feed: Feed<Mold64>,
-    log: Log,
-    now: u64,
+pub(super) struct Bench {
+    pub(super) feed: Feed<Mold64>,
+    pub(super) log: Log,
+    pub(super) now: u64,
 }
 
 impl Bench {
@@ -50,7 +50,7 @@ impl Bench {
     }
 
     /// A live feed that has delivered message 1.
-    fn live(policy: Policy) -> Self {
+    pub(super) fn live(policy: Policy) -> Self {
         let mut bench = Self::new(policy);
         bench.data(A, 1..2);
         let joined = Action::SessionAdopted { session: ONE, next: Sequence(1) };
@@ -58,7 +58,7 @@ impl Bench {
         bench
     }
 
-    fn told(&mut self) -> Vec<Told> {
+    pub(super) fn told(&mut self) -> Vec<Told> {
         std::mem::take(&mut self.log.0)
     }
 
@@ -69,17 +69,21 @@ impl Bench {
         self.feed.datagram(line, Nanos(self.now), Nanos(self.now), writer.finish(), &mut self.log);
     }
 
-    fn data(&mut self, line: LineId, range: std::ops::Range<u64>) {
+    pub(super) fn data(&mut self, line: LineId, range: std::ops::Range<u64>) {
         self.packet(line, ONE, range);
     }
 
-    fn end(&mut self, line: LineId, next: u64) {
+    pub(super) fn end(&mut self, line: LineId, next: u64) {
         let mut buffer = [0; 20];
         let packet = PacketWriter::new(&mut buffer, ONE, Sequence(next)).unwrap().end_of_session();
         self.feed.datagram(line, Nanos(self.now), Nanos(self.now), packet, &mut self.log);
     }
 
-    fn wait(&mut self, ns: u64) {
+    pub(super) fn heartbeat(&mut self, line: LineId, next: u64) {
+        self.packet(line, ONE, next..next);
+    }
+
+    pub(super) fn wait(&mut self, ns: u64) {
         self.now += ns;
         self.feed.poll(Nanos(self.now), &mut self.log);
     }
@@ -103,11 +107,11 @@ fn skipped(first: u64, count: u64) -> Told {
 
 const LIVE: Told = Told::Do(Action::State(State::Live));
 
-fn with_servers() -> Policy {
+pub(super) fn with_servers() -> Policy {
     Policy { servers: 2, request_tries: 3, ..Policy::default() }
 }
 
-fn with_snapshot() -> Policy {
+pub(super) fn with_snapshot() -> Policy {
     Policy { has_snapshot: true, ..Policy::default() }
 }
 

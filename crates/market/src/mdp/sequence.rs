@@ -141,7 +141,9 @@ impl Sequence {
             return;
         }
         self.merge(place);
-        place.checked_sub(1).map(|place| self.merge(place));
+        if let Some(before) = place.checked_sub(1) {
+            self.merge(before);
+        }
     }
 
     /// Puts an empty block at this place of the order.

@@ -29,21 +29,27 @@ struct TypeNames {
 }
 
 impl TypeNames {
-    fn of(schema: &Schema) -> Self {
-        let mut names = Names::default();
+    fn of(schema: &Schema, runtime: &str) -> Self {
+        let mut types = Names::default();
         let mut all = |list: Vec<&String>, ending: &str| -> Vec<String> {
-            list.into_iter().map(|name| names.add(camel(name) + ending)).collect()
+            list.into_iter().map(|name| types.add(camel(name) + ending)).collect()
         };
         let header = all(vec![&schema.header.name], "").remove(0);
         let enums = all(schema.enums.iter().map(|one| &one.name).collect(), "");
         let sets = all(schema.sets.iter().map(|one| &one.name).collect(), "");
-        let composites = all(schema.composites.iter().map(|one| &one.name).collect(), "");
+        // Each composite has a type of its fields beside it.
+        let composites = schema.composites.iter().map(|one| types.add_with(camel(&one.name), "Fields")).collect();
+        let mut all = |list: Vec<&String>, ending: &str| -> Vec<String> {
+            list.into_iter().map(|name| types.add(camel(name) + ending)).collect()
+        };
         let dimensions = all(schema.dimensions.iter().map(|one| &one.name).collect(), "Dimension");
         let lengths = all(schema.lengths.iter().map(|one| &one.name).collect(), "Length");
         let mut names = Names::with(&["Message", "Unknown", "SCHEMA", "VERSION", header.as_str()]);
-        let mut modules = Names::with(&["types"]);
-        let messages = schema.messages.iter().map(|message| names.add(camel(&message.name))).collect();
-        let modules = schema.messages.iter().map(|message| modules.add(snake(&message.name))).collect();
+        // The path of the runtime begins and ends with a module, too.
+        let (first, last) = (runtime.split("::").next(), runtime.split("::").last());
+        let mut modules = Names::with(&["types", "sbe", first.unwrap_or_default(), last.unwrap_or_default()]);
+        let messages = schema.messages.iter().map(|message| names.add_with(camel(&message.name), "Encoder")).collect();
+        let modules = schema.messages.iter().map(|one| modules.add_with(snake(&one.name), "_encoder")).collect();
         let values = schema.enums.iter().map(|one| {
             let mut names = Names::default();
             one.values.iter().map(|value| names.add(snake(&value.name).to_ascii_uppercase())).collect()
@@ -128,7 +134,7 @@ fn bit(set: &Set, index: usize) -> u32 {
 
 /// All files of a schema, sorted by path.
 pub(crate) fn files(schema: &Schema, runtime: &str) -> Vec<File> {
-    let names = TypeNames::of(schema);
+    let names = TypeNames::of(schema, runtime);
     let context = Context { schema, names: &names, runtime, types: "types::" };
     let mut files = types::files(&Context { types: "super::", ..context });
     for (index, message) in schema.messages.iter().enumerate() {

@@ -104,13 +104,19 @@ impl Out {
     }
 }
 
-/// A description as documentation: without markup and control characters, with a period.
+/// Characters that change the direction of text or are not seen: what is read would not be what is there, and rustc refuses some of them.
+fn is_unseen(letter: char) -> bool {
+    matches!(letter, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+        || matches!(letter, '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A description as documentation: without markup, control characters and characters that are not seen, with a period.
 pub(super) fn described(text: &str, otherwise: &str) -> String {
     if text.is_empty() {
         return format!("{otherwise}.");
     }
     let mut plain = String::with_capacity(text.len());
-    for letter in text.chars().filter(|letter| !letter.is_control()) {
+    for letter in text.chars().filter(|letter| !letter.is_control() && !is_unseen(*letter)) {
         if "[]<>`*_\\".contains(letter) {
             plain.push('\\');
         }
@@ -153,12 +159,15 @@ pub(super) fn camel(name: &str) -> String {
     snake(name).split('_').map(capital).collect()
 }
 
+/// Names that generated code uses itself: they count as taken.
+const PRELUDE: &[&str] = &["Err", "None", "Ok", "Option", "Result", "Self", "Some"];
+
 /// Words that are no names in Rust 2024.
 const KEYWORDS: &[&str] = &[
-    "Self", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
-    "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro",
-    "match", "mod", "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super",
-    "trait", "true", "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
+    "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod",
+    "move", "mut", "override", "priv", "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true",
+    "try", "type", "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
 /// Names of one scope: each is there once.
@@ -175,10 +184,17 @@ impl Names {
 
     /// The name, with a number if it is taken, and with a letter if it is a keyword.
     pub(super) fn add(&mut self, name: String) -> String {
+        self.add_with(name, "")
+    }
+
+    /// The same for a name that is there with and without this ending.
+    pub(super) fn add_with(&mut self, name: String, ending: &str) -> String {
         let name = if KEYWORDS.contains(&name.as_str()) { format!("{name}_") } else { name };
         let mut unique = name.clone();
         for number in 2.. {
-            if self.taken.insert(unique.clone()) {
+            let both = [unique.clone(), format!("{unique}{ending}")];
+            if both.iter().all(|one| !self.taken.contains(one) && !PRELUDE.contains(&one.as_str())) {
+                self.taken.extend(both);
                 break;
             }
             unique = format!("{name}{number}");
@@ -207,12 +223,16 @@ mod tests {
         let mut names = Names::with(&["decode"]);
         let added = ["type", "type", "decode", "x", "x", "x"].map(|name| names.add(name.to_owned()));
         assert_eq!(added, ["type_", "type_2", "decode2", "x", "x2", "x3"]);
+        assert_eq!(names.add("Option".to_owned()), "Option2", "generated code uses that of Rust");
+        let twins = ["a", "b_encoder", "b", "a_encoder"].map(|name| names.add_with(name.to_owned(), "_encoder"));
+        assert_eq!(twins, ["a", "b_encoder", "b2", "a_encoder2"]);
     }
 
     #[test]
     fn descriptions_cannot_be_markup_or_code() {
         assert_eq!(described("a [b](c) <d> `e`\u{7}", ""), "a \\[b\\](c) \\<d\\> \\`e\\`.");
         assert_eq!(described("", "The field `Price`"), "The field `Price`.");
+        assert_eq!(described("not \u{202e}lla\u{202c} \u{2066}seen\u{200b}", ""), "not lla seen.");
         let mut out = Out::default();
         out.doc(1, &"word ".repeat(40));
         let lines: Vec<String> = out.finish().lines().map(str::to_owned).collect();

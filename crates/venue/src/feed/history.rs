@@ -29,6 +29,11 @@ impl History {
         self.next
     }
 
+    /// Messages that are kept at most.
+    pub fn limit(&self) -> u64 {
+        self.limit as u64
+    }
+
     /// The oldest message that is kept; [`Self::next`] if none is.
     pub fn oldest(&self) -> u64 {
         self.next - self.cells.len() as u64

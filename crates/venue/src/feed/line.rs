@@ -85,6 +85,12 @@ impl Line {
         Some(self.empty(now_ns, history))
     }
 
+    /// Messages that have not left yet.
+    pub fn behind(&self, history: &History) -> u64 {
+        let next = self.packer.first() + u64::from(self.packer.count());
+        history.next().saturating_sub(next)
+    }
+
     /// The session has ended: instead of heartbeats, the end is told, at once and each second.
     pub fn end(&mut self) {
         self.has_ended = true;
@@ -136,10 +142,12 @@ mod tests {
     fn lines_have_the_same_messages_in_other_datagrams() {
         let history = history(10);
         let (mut a, mut b) = (Line::new(SESSION, 4, 0, 1, 0), Line::new(SESSION, 7, 0, 1, 0));
+        assert_eq!((a.behind(&history), a.next(5, &history).is_some(), a.behind(&history)), (10, true, 6));
+        a = Line::new(SESSION, 4, 0, 1, 0);
         assert_eq!(sent(&mut a, 5, &history), [(1, 4), (5, 4), (9, 2)]);
         assert_eq!(sent(&mut b, 5, &history), [(1, 7), (8, 3)]);
         assert_eq!((a.counters().messages, b.counters().messages), (10, 10));
-        assert!(sent(&mut a, 6, &history).is_empty());
+        assert!(sent(&mut a, 6, &history).is_empty() && a.behind(&history) == 0);
     }
 
     #[test]

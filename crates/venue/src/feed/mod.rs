@@ -10,4 +10,6 @@ mod rerequest;
 
 pub use history::History;
 pub use line::{HEARTBEAT_NS, Line, LineCounters};
-pub use rerequest::{BURST, CLIENTS_MAX, REQUESTS_PER_SECOND, Rerequest, RerequestCounters};
+pub use rerequest::{
+    BURST, BURST_ALL, CLIENTS_MAX, REQUESTS_ALL_PER_SECOND, REQUESTS_PER_SECOND, Rerequest, RerequestCounters,
+};

@@ -11,11 +11,21 @@ pub const REQUESTS_PER_SECOND: u64 = 1_000;
 /// Requests that a client may make at once.
 pub const BURST: u64 = 100;
 
+/// Requests per second of all clients together: 29 MB/s of answers at most. Addresses can be made up, and an answer is 70 times as long as
+/// its request.
+pub const REQUESTS_ALL_PER_SECOND: u64 = 20_000;
+
+/// Requests of all clients at once.
+pub const BURST_ALL: u64 = 2_000;
+
 /// Clients whose requests are counted. The one that was silent longest gives way to a new one.
 pub const CLIENTS_MAX: usize = 256;
 
 /// The price of a request, in ns of waiting.
 const COST_NS: u64 = 1_000_000_000 / REQUESTS_PER_SECOND;
+
+/// The same for all clients.
+const COST_ALL_NS: u64 = 1_000_000_000 / REQUESTS_ALL_PER_SECOND;
 
 /// Counts of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,7 +40,7 @@ pub struct RerequestCounters {
     pub other_session: u64,
     /// Requests for messages that are not kept any more, not sent yet, or none.
     pub out_of_range: u64,
-    /// Requests beyond the limit of their client.
+    /// Requests beyond the limit of their client, or of all clients.
     pub limited: u64,
 }
 
@@ -47,6 +57,8 @@ pub struct Rerequest {
     session: Session,
     packer: Packer,
     clients: Vec<Client>,
+    /// Until when the requests of all clients are paid for.
+    paid_ns: u64,
     counters: RerequestCounters,
 }
 
@@ -54,7 +66,8 @@ impl Rerequest {
     /// A server of this session.
     pub fn new(session: Session) -> Self {
         let packer = Packer::new(session, 1, PAYLOAD_MAX);
-        Self { session, packer, clients: Vec::with_capacity(CLIENTS_MAX), counters: RerequestCounters::default() }
+        let clients = Vec::with_capacity(CLIENTS_MAX);
+        Self { session, packer, clients, paid_ns: 0, counters: RerequestCounters::default() }
     }
 
     /// The answer to a datagram: as many of the messages, from the first one, as fit one datagram.
@@ -89,14 +102,15 @@ impl Rerequest {
         self.counters
     }
 
-    /// A bucket of tokens for each client, as a time until which it has paid.
+    /// A bucket of tokens for each client and one for all, as times until which is paid.
     fn is_allowed(&mut self, now_ns: u64, address: IpAddr) -> bool {
         let known = self.clients.iter().position(|client| client.address == address);
         let at = known.unwrap_or_else(|| self.place_for(address, now_ns));
-        let paid = self.clients[at].paid_ns.max(now_ns);
-        let is_allowed = paid - now_ns <= (BURST - 1) * COST_NS;
+        let (paid, paid_by_all) = (self.clients[at].paid_ns.max(now_ns), self.paid_ns.max(now_ns));
+        let is_allowed =
+            paid - now_ns <= (BURST - 1) * COST_NS && paid_by_all - now_ns <= (BURST_ALL - 1) * COST_ALL_NS;
         if is_allowed {
-            self.clients[at].paid_ns = paid + COST_NS;
+            (self.clients[at].paid_ns, self.paid_ns) = (paid + COST_NS, paid_by_all + COST_ALL_NS);
         }
         is_allowed
     }
@@ -174,11 +188,15 @@ mod tests {
     }
 
     #[test]
-    fn clients_without_number_do_not_fill_the_memory() {
+    fn clients_without_number_fill_neither_the_memory_nor_the_line() {
         let (mut server, history) = (Rerequest::new(SESSION), history());
         for client in 0..10_000_u32 {
-            server.answer(u64::from(client), IpAddr::V4(client.into()), &request(1_500, 1), &history);
+            server.answer(0, IpAddr::V4(client.into()), &request(1_500, 1), &history);
         }
-        assert_eq!((server.clients.len(), server.counters().answered), (CLIENTS_MAX, 10_000));
+        assert_eq!((server.clients.len(), server.counters().answered), (CLIENTS_MAX, BURST_ALL), "all have one limit");
+        let more = (0..10_000_u32).filter(|client| {
+            server.answer(10 * COST_ALL_NS, IpAddr::V4((*client).into()), &request(1_500, 1), &history).is_some()
+        });
+        assert_eq!(more.count(), 10);
     }
 }

@@ -14,6 +14,12 @@ pub const LIVE_MAX: usize = 200_000;
 /// Reports that wait for one session: for a client that reads slowly, or is away. More are dropped and counted.
 pub const WAITING_MAX: usize = 16_384;
 
+/// Reports that wait for all sessions, some 200 bytes each: 200 MB. Beyond, a session has `WAITING_SHARE` of its own.
+pub const WAITING_ALL_MAX: usize = 1024 * 1024;
+
+/// Reports that may wait for a session in any case, so that made-up names do not take away those of others.
+const WAITING_SHARE: usize = 100;
+
 /// The kind of owner that orders of FIX have in [`Enter::owner`]; the number of the order stands below.
 const OWNER: u64 = 1 << 63;
 
@@ -39,7 +45,9 @@ pub(super) struct Desk {
     next_order: u64,
     next_report: u64,
     /// For each session what it has to hear.
-    pub(super) waiting: Vec<VecDeque<Report>>,
+    waiting: Vec<VecDeque<Report>>,
+    /// The number of all of them.
+    waiting_all: usize,
     pub(super) dropped: u64,
 }
 
@@ -185,7 +193,11 @@ impl Desk {
         let report = report(live, event);
         let session = live.session;
         if live.left == 0 {
-            self.by_id.remove(&(session, live.id.clone()));
+            let key = (session, live.id.clone());
+            // A cancel may have the name of another live order, which keeps it.
+            if self.by_id.get(&key) == Some(&number) {
+                self.by_id.remove(&key);
+            }
             self.orders.remove(&number);
         }
         self.say(utc_ns, session, report);
@@ -206,14 +218,33 @@ impl Desk {
         self.say(utc_ns, session, rejected);
     }
 
+    /// The first report that waits for a session.
+    pub(super) fn next_report(&self, session: usize) -> Option<&Report> {
+        self.waiting.get(session)?.front()
+    }
+
+    /// That report is sent, or cannot be.
+    pub(super) fn report_done(&mut self, session: usize) {
+        let done = self.waiting.get_mut(session).and_then(VecDeque::pop_front);
+        self.waiting_all -= usize::from(done.is_some());
+    }
+
+    /// Nothing waits.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.waiting_all == 0
+    }
+
     fn say(&mut self, utc_ns: i64, session: usize, report: Report) {
         if self.waiting.len() <= session {
             self.waiting.resize_with(session + 1, VecDeque::new);
         }
-        if self.waiting[session].len() == WAITING_MAX {
+        let own = self.waiting[session].len();
+        let is_full = own >= WAITING_SHARE && self.waiting_all >= WAITING_ALL_MAX;
+        if own >= WAITING_MAX || is_full {
             self.dropped += 1;
             return;
         }
+        self.waiting_all += 1;
         self.next_report += 1;
         self.waiting[session].push_back(Report { number: self.next_report, utc_ns, ..report });
     }
@@ -300,11 +331,12 @@ mod tests {
         }
 
         fn heard(&mut self, session: usize) -> Vec<(String, Event, u32)> {
-            let Some(waiting) = self.desk.waiting.get_mut(session) else { return Vec::new() };
-            waiting
-                .drain(..)
-                .map(|told| (String::from_utf8_lossy(&told.id).into_owned(), told.event, told.left))
-                .collect()
+            let told = std::iter::from_fn(|| {
+                let report = self.desk.next_report(session)?.clone();
+                self.desk.report_done(session);
+                Some(report)
+            });
+            told.map(|told| (String::from_utf8_lossy(&told.id).into_owned(), told.event, told.left)).collect()
         }
     }
 
@@ -341,6 +373,14 @@ mod tests {
         assert_eq!(lab.ask(0, Request::Cancel(cancel("c", "a"))), [("c".into(), gone, 0)]);
         assert_eq!(lab.ask(0, Request::Cancel(cancel("d", "b"))), [("d".into(), Event::Cancelled, 0)]);
         assert_eq!((lab.desk.live(), lab.desk.by_id.len(), lab.core.matching.live()), (0, 0, 0));
+        lab.ask(0, order("x", b'1', 100, 50_000));
+        lab.ask(0, order("y", b'1', 100, 50_000));
+        lab.ask(0, Request::Cancel(cancel("y", "x")));
+        assert_eq!(
+            lab.ask(0, Request::Cancel(cancel("z", "y"))),
+            [("z".into(), Event::Cancelled, 0)],
+            "y kept its name"
+        );
     }
 
     #[test]
@@ -382,5 +422,14 @@ mod tests {
             lab.desk.handle(NOW, 3, 0, order("a", b'1', 0, 1), &mut lab.core);
         }
         assert_eq!((lab.desk.waiting[0].len(), lab.desk.dropped), (WAITING_MAX, 5));
+        lab.heard(0);
+        assert!(lab.desk.is_quiet());
+        let names = WAITING_ALL_MAX / WAITING_MAX + 10;
+        for number in 0..names * WAITING_MAX {
+            lab.desk.handle(NOW, 3, number % names, order("a", b'1', 0, 1), &mut lab.core);
+        }
+        assert_eq!(lab.desk.waiting_all, WAITING_ALL_MAX);
+        (0..1_000).for_each(|_| lab.desk.handle(NOW, 3, names, order("a", b'1', 0, 1), &mut lab.core));
+        assert_eq!(lab.desk.waiting[names].len(), WAITING_SHARE, "a name that comes later has its share");
     }
 }

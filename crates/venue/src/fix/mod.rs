@@ -11,7 +11,7 @@ mod desk;
 mod report;
 mod request;
 
-pub use desk::{LIVE_MAX, WAITING_MAX};
+pub use desk::{LIVE_MAX, WAITING_ALL_MAX, WAITING_MAX};
 
 use crate::core::Core;
 use crate::matching::Answer;
@@ -149,7 +149,7 @@ impl Fix {
 
     /// Sends the reports that wait for sessions that are logged on and read.
     pub fn flush(&mut self) {
-        if self.desk.waiting.iter().all(|waiting| waiting.is_empty()) {
+        if self.desk.is_quiet() {
             return;
         }
         let handles: Vec<_> = self.engine.handles().collect();
@@ -159,9 +159,8 @@ impl Fix {
             }
             let id = self.engine.session(handle).id().clone();
             let is_old = *id.begin_string < *"FIX.4.3";
-            let Some(session) = self.engine.app().sessions.get(&id) else { continue };
-            let Some(waiting) = self.desk.waiting.get_mut(*session) else { continue };
-            while let Some(report) = waiting.front() {
+            let Some(session) = self.engine.app().sessions.get(&id).copied() else { continue };
+            while let Some(report) = self.desk.next_report(session) {
                 match self.engine.send(handle, report.msg_type(), |builder| report.write(builder, is_old)) {
                     Ok(_) => self.counters.reports += 1,
                     Err(SendError::Full | SendError::NotLoggedOn) => break,
@@ -170,7 +169,7 @@ impl Fix {
                         self.desk.dropped += 1;
                     }
                 }
-                waiting.pop_front();
+                self.desk.report_done(session);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! A load by seed: synthetic participants whose orders have the published mix of messages.
 //!
-//! * [`pace`]: times between messages, by profile.
+//! * `pace`: times between messages, by profile.
 //! * `zipf`: which instrument.
 //!
 //! Mix of order messages of one day (AAPL, 1,993,352 messages; repository markwinter/orderbook-rust-itch): A 45.5 %, D 43.6 %,

@@ -1,10 +1,10 @@
 //! Price-time matching of many instruments: orders in, messages of the feed and answers out. Deterministic.
 //!
-//! * [`orders`]: the table of live orders, and the queues of a price.
-//! * [`book`]: the price levels of an instrument.
-//! * [`enter`]: a new order; what it takes, and what rests.
-//! * [`change`]: cancels and replacements.
-//! * [`cross`]: an instrument that is halted, and the cross by which it opens again.
+//! * `orders`: the table of live orders, and the queues of a price.
+//! * `book`: the price levels of an instrument.
+//! * `enter`: a new order; what it takes, and what rests.
+//! * `change`: cancels and replacements.
+//! * `cross`: an instrument that is halted, and the cross by which it opens again.
 //!
 //! Rules: the better price first, displayed orders before hidden ones of the same price, then the earlier one. A trade has
 //! the price of the order that rested. An order whose size is reduced keeps its place, one that is replaced loses it and

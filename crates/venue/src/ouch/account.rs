@@ -10,8 +10,14 @@ use std::collections::{BTreeMap, VecDeque};
 /// Answers that are kept of each user, so that a client can resume. An order brings two to four of them.
 pub const KEPT_MAX: usize = 65_536;
 
+/// Answers that are kept of all users, 115 bytes each: 240 MB. Many users share it, so that made-up names do not fill the memory.
+pub const KEPT_ALL_MAX: usize = 2 * 1024 * 1024;
+
 /// Live orders of a user.
 pub const LIVE_MAX: usize = 20_000;
+
+/// Live orders of all users: with those of FIX, what the books have room for beside a load. Without it a crowd of users would leave none.
+pub const LIVE_ALL_MAX: usize = 300_000;
 
 /// The place of the owner's kind and the user's number in [`matching::Enter::owner`]; UserRefNum stands below.
 pub(super) const USER_SHIFT: u32 = 32;
@@ -39,6 +45,8 @@ pub(super) struct Account {
     last_ref: u32,
     live: BTreeMap<u32, Live>,
     kept: VecDeque<Answer>,
+    /// Answers that it may keep.
+    kept_max: usize,
     /// The sequence number of the first answer that is kept.
     first: u64,
     /// The connection that it is logged in by.
@@ -50,7 +58,7 @@ pub(super) struct Account {
 impl Account {
     pub(super) fn new(user: [u8; 6], owner: u64) -> Self {
         let (live, kept) = (BTreeMap::new(), VecDeque::new());
-        Self { user, owner, last_ref: 0, live, kept, first: 1, connection: None, cursor: 1 }
+        Self { user, owner, last_ref: 0, live, kept, kept_max: KEPT_MAX, first: 1, connection: None, cursor: 1 }
     }
 
     /// The sequence number of the answer that comes next.
@@ -72,11 +80,20 @@ impl Account {
     }
 
     pub(super) fn say(&mut self, answer: Answer) {
-        if self.kept.len() == KEPT_MAX {
+        if self.kept.len() >= self.kept_max {
             self.kept.pop_front();
             self.first += 1;
         }
         self.kept.push_back(answer);
+    }
+
+    /// It is one of so many users: the oldest of its answers go, if they are more than its share.
+    pub(super) fn share(&mut self, users: usize) {
+        self.kept_max = KEPT_MAX.min(KEPT_ALL_MAX / users.max(1));
+        let over = self.kept.len().saturating_sub(self.kept_max);
+        self.kept.drain(..over);
+        self.kept.shrink_to(self.kept_max);
+        self.first += over as u64;
     }
 
     fn reject(&mut self, time_ns: u64, user_ref: u32, reason: RejectReason, cl_ord_id: &[u8; 14]) {
@@ -90,10 +107,10 @@ impl Account {
         is_new
     }
 
-    /// Does what a client asks for. Answers come by [`Self::hear`], after [`Core::take_answers_of`]. Those before are to be heard first: what was executed counts.
-    pub(super) fn handle(&mut self, time_ns: u64, request: &Request, core: &mut Core) {
+    /// Does what a client asks for; without room no order is entered. Answers come by [`Self::hear`], after [`Core::take_answers_of`]. Those before are to be heard first: what was executed counts.
+    pub(super) fn handle(&mut self, time_ns: u64, request: &Request, has_room: bool, core: &mut Core) {
         match request {
-            Request::Enter(order) => self.enter(time_ns, order, core),
+            Request::Enter(order) => self.enter(time_ns, order, has_room, core),
             Request::Replace(new) => self.replace(time_ns, new, core),
             Request::Cancel { user_ref, quantity } => {
                 self.reduce(time_ns, *user_ref, *quantity, CancelReason::User, core);
@@ -103,12 +120,12 @@ impl Account {
         }
     }
 
-    fn enter(&mut self, time_ns: u64, order: &Enter, core: &mut Core) {
+    fn enter(&mut self, time_ns: u64, order: &Enter, has_room: bool, core: &mut Core) {
         let Enter { user_ref, quantity, ref terms, .. } = *order;
         if !self.is_new(user_ref) {
             return;
         }
-        let entered = match self.check_enter(order, core) {
+        let entered = match self.check_enter(order, has_room, core) {
             Ok(entered) => entered,
             Err(reason) => return self.reject(time_ns, user_ref, reason, &terms.cl_ord_id),
         };
@@ -123,7 +140,7 @@ impl Account {
     }
 
     /// The order as the books take it.
-    fn check_enter(&self, order: &Enter, core: &Core) -> Result<matching::Enter, RejectReason> {
+    fn check_enter(&self, order: &Enter, has_room: bool, core: &Core) -> Result<matching::Enter, RejectReason> {
         let Enter { user_ref, quantity, price, ref terms, ref options } = *order;
         let side = terms.side().ok_or(RejectReason::InvalidSide)?;
         let time_in_force = match terms.time_in_force {
@@ -140,7 +157,7 @@ impl Account {
         if options.is_unsupported {
             return Err(RejectReason::Other);
         }
-        if self.live.len() >= LIVE_MAX {
+        if !has_room || self.live.len() >= LIVE_MAX {
             return Err(RejectReason::ProcessingError);
         }
         let is_displayed = is_displayed(terms.display)?;

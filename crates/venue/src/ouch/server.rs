@@ -1,6 +1,6 @@
 //! The server of OUCH: connections log in as users, whose answers are kept, so that a client that comes back gets what it missed.
 
-use super::account::{Account, USER_SHIFT};
+use super::account::{Account, LIVE_ALL_MAX, USER_SHIFT};
 use super::message::{Answer, Request};
 use crate::core::Core;
 use crate::matching;
@@ -62,6 +62,8 @@ pub struct Ouch {
     session: [u8; 10],
     settings: OuchSettings,
     accounts: Vec<Account>,
+    /// Live orders of all accounts.
+    live: usize,
     places: Vec<Option<Place>>,
     answers: Vec<(u64, matching::Answer)>,
     has_ended: bool,
@@ -72,7 +74,16 @@ impl Ouch {
     /// A server of this session.
     pub fn new(session: [u8; 10], settings: OuchSettings) -> Self {
         let (accounts, places, answers) = (Vec::new(), Vec::new(), Vec::new());
-        Self { session, settings, accounts, places, answers, has_ended: false, counters: OuchCounters::default() }
+        Self {
+            session,
+            settings,
+            accounts,
+            live: 0,
+            places,
+            answers,
+            has_ended: false,
+            counters: OuchCounters::default(),
+        }
     }
 
     /// True if an answer with this owner is for [`Self::hear`].
@@ -85,7 +96,9 @@ impl Ouch {
         let user = ((owner & !OWNER) >> USER_SHIFT) as usize;
         if let Some(account) = self.accounts.get_mut(user) {
             self.counters.answers += 1;
+            let before = account.live();
             account.hear(time.day_ns, owner as u32, answer);
+            self.live = self.live + account.live() - before;
         }
     }
 
@@ -96,7 +109,7 @@ impl Ouch {
 
     /// Live orders of all users.
     pub fn live(&self) -> usize {
-        self.accounts.iter().map(Account::live).sum()
+        self.live
     }
 
     fn place(&mut self, connection: usize) -> Option<&mut Place> {
@@ -162,6 +175,8 @@ impl Ouch {
                 let mut account = Account::new(login.user, owner);
                 account.say(Answer::system_event(time.day_ns, b'S'));
                 self.accounts.push(account);
+                let users = self.accounts.len();
+                self.accounts.iter_mut().for_each(|account| account.share(users));
                 self.accounts.len() - 1
             }
         };
@@ -179,7 +194,9 @@ impl Ouch {
         };
         // What others did to this user's orders before counts before.
         self.fetch(time, core);
-        self.accounts[account].handle(time.day_ns, &request, core);
+        let (has_room, before) = (self.live < LIVE_ALL_MAX, self.accounts[account].live());
+        self.accounts[account].handle(time.day_ns, &request, has_room, core);
+        self.live = self.live + self.accounts[account].live() - before;
         self.fetch(time, core);
     }
 

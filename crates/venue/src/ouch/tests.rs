@@ -261,6 +261,43 @@ fn connections_users_and_slow_readers_are_bounded() {
 }
 
 #[test]
+fn users_without_number_leave_room_in_the_books() {
+    let mut lab = Lab::new(OuchSettings::default());
+    let symbols = [&b"CVLT"[..]].map(|text| Symbol::from_text(text).unwrap());
+    lab.core = Core::new(Matching::new(symbols, Limits { orders: 2 * LIVE_ALL_MAX, levels: 100 }), 10);
+    for user in 0..LIVE_ALL_MAX.div_ceil(LIVE_MAX) + 1 {
+        let connection = lab.log_in(&format!("U{user}"), 0);
+        (1..=LIVE_MAX as u32 + 5).for_each(|number| lab.ask(connection, &order(number, b'B', 100, 10_000)));
+    }
+    assert_eq!((lab.ouch.live(), lab.core.matching.live()), (LIVE_ALL_MAX, LIVE_ALL_MAX));
+    let connection = lab.log_in("U0", 0);
+    lab.ask(connection, &cancel(b'X', 1, b"", 0));
+    assert_eq!(lab.ouch.live(), LIVE_ALL_MAX - 1);
+    lab.ask(connection, &order(30_000, b'B', 100, 10_000));
+    assert_eq!(lab.ouch.live(), LIVE_ALL_MAX, "there is room again");
+}
+
+#[test]
+fn users_without_number_share_what_is_kept() {
+    let mut lab = Lab::new(OuchSettings::default());
+    let first = lab.log_in("FIRST", 0);
+    (1..=KEPT_MAX as u32).for_each(|number| lab.ask(first, &order(number, b'B', 0, 1)));
+    lab.ouch.close(NOW, first, &mut lab.core);
+    for user in 1..USERS_MAX {
+        let connection = lab.log_in(&format!("U{user}"), 0);
+        lab.ouch.close(NOW, connection, &mut lab.core);
+    }
+    let resumed = |lab: &mut Lab, sequence| {
+        let connection = lab.log_in("FIRST", sequence);
+        lab.ouch.poll(NOW, connection).is_none()
+    };
+    let share = (KEPT_ALL_MAX / USERS_MAX) as u64;
+    let next = 2 + KEPT_MAX as u64;
+    assert!(!resumed(&mut lab, next - share - 1), "older answers are gone");
+    assert!(resumed(&mut lab, next - share));
+}
+
+#[test]
 fn the_end_of_the_session_is_told_behind_all_answers() {
     let mut lab = Lab::new(OuchSettings::default());
     let client = lab.log_in("CLIENT", 0);

@@ -32,6 +32,10 @@ const CHORES_EVERY_NS: u64 = 100_000;
 /// The longest sleep. FIX sessions wake nobody here, so they wait as long as that at most.
 const PARK_MAX: Duration = Duration::from_micros(500);
 
+/// Messages that the slower line may be behind: some ms of sending. Beyond, neither the load nor a client adds more until they have left;
+/// orders wait in their connections. A line that fell behind by the whole history would lose messages that nobody can ask for again.
+const BEHIND_MAX: u64 = 4_096;
+
 /// How long the end of the session is told, and re-requests are still answered: the last chance for whoever lost the last messages.
 const END_NS: u64 = 2_500_000_000;
 
@@ -157,8 +161,11 @@ impl Exchange {
     /// Does all that can be done now. Returns how much that was; 0 for nothing.
     pub fn poll(&mut self) -> usize {
         let (time, utc_ns) = now();
-        let mut work = self.day.poll(time);
-        work += self.take_orders(time, utc_ns);
+        let mut work = 0;
+        if !self.is_behind() {
+            work += self.day.poll(time);
+            work += self.take_orders(time, utc_ns);
+        }
         work += self.publish(time);
         if time.mono_ns >= self.chores_ns {
             self.chores_ns = time.mono_ns + CHORES_EVERY_NS;
@@ -174,6 +181,13 @@ impl Exchange {
         // Connections past the kernel that were not read.
         let _ = self.io.poll();
         work
+    }
+
+    /// A line has more to send than may wait.
+    fn is_behind(&self) -> bool {
+        let history = &self.day.core.output.history;
+        let behind = self.senders.iter().map(|sender| sender.line.behind(history)).max();
+        behind.is_some_and(|behind| behind > BEHIND_MAX.min(history.limit() / 2))
     }
 
     /// Orders in, answers to whoever they are for.

@@ -153,6 +153,7 @@ fn document(stats: &Stats) -> Value {
             "turned_away": counters.turned_away,
             "refused": counters.refused,
             "snapshots": counters.snapshots,
+            "slow": counters.slow,
         })),
         "ouch": stats.ouch.map(|(counters, connections)| json!({
             "connections_now": connections,
