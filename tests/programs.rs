@@ -57,11 +57,14 @@ const ESSENTIAL: &[&str] = &[
 ];
 
 /// What comes with the Rust toolchain, which the README asks for.
-const TOOLCHAIN: &[&str] = &["cargo", "rustc"];
+const TOOLCHAIN: &[&str] = &["cargo", "rustc", "rustfmt"];
 
 /// Programs that may be absent, and who says so then.
-const MAY_BE_ABSENT: &[(&str, &str)] =
-    &[("tshark", "crates/frame/tests/frames.rs prints that the capture was not read by anybody else")];
+const MAY_BE_ABSENT: &[(&str, &str)] = &[
+    ("tshark", "crates/frame/tests/frames.rs prints that the capture was not read by anybody else"),
+    ("editcap", "crates/market/tests/oracle.rs prints that it is not installed"),
+    ("sidestep-parquet", "sidestep market replay --parquet says how it is built"),
+];
 
 /// What stands before the name of a program in Rust.
 const STARTS: &[&str] =

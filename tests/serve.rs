@@ -93,7 +93,7 @@ fn strangers_are_turned_away() {
     for greeting in [
         &b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..],
         &[0xff; 64],
-        &frame(br#"{"request":"hello","magic":"other","protocol":5,"version":"1"}"#),
+        &frame(br#"{"request":"hello","magic":"other","protocol":6,"version":"1"}"#),
         &frame(br#"{"request":"echo"}"#),
     ] {
         let mut stranger = std::net::TcpStream::connect(&server.1).expect("it listens");
@@ -110,7 +110,7 @@ fn strangers_are_turned_away() {
         .expect("it reads");
     let mut answer = Vec::new();
     other.read_to_end(&mut answer).expect("it answers and closes");
-    assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":5"), "it says which protocol it speaks");
+    assert!(String::from_utf8_lossy(&answer).contains("\"protocol\":6"), "it says which protocol it speaks");
 }
 
 /// One who has greeted as a measuring end would, and asks for more than it gives.
@@ -129,7 +129,7 @@ fn a_stranger_gets_no_more_than_it_sends_and_hears_nothing_of_the_host() {
         stranger.read_exact(&mut answer).expect("it answers");
         serde_json::from_slice::<Value>(&answer).expect("it speaks JSON")
     };
-    let hello = ask(br#"{"request":"hello","magic":"sidestep-bench","protocol":5,"version":"1"}"#);
+    let hello = ask(br#"{"request":"hello","magic":"sidestep-bench","protocol":6,"version":"1"}"#);
     let host = &hello["host"];
     assert_eq!((host["hostname"].as_str(), host["cmdline"].as_str()), (Some("(not told)"), Some("(not told)")));
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").expect("any Linux has it");
@@ -167,7 +167,7 @@ fn a_busy_peer_says_so() {
     let server = Server::start(&["bench", "serve", "--listen", "127.0.0.1:0"]);
     let mut first = std::net::TcpStream::connect(&server.1).expect("it listens");
     first
-        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":5,"version":"1"}"#))
+        .write_all(&frame(br#"{"request":"hello","magic":"sidestep-bench","protocol":6,"version":"1"}"#))
         .expect("it reads");
     assert_ne!(first.read(&mut [0; 4]).expect("it answers"), 0, "the first has the session");
     let second = run(&["bench", "rr", "--to", &server.1]);

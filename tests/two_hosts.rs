@@ -157,7 +157,7 @@ fn nothing_is_attached_that_the_operator_has_not_named() {
         stranger.read_exact(&mut answer).expect("it answers");
         serde_json::from_slice::<Value>(&answer).expect("it speaks JSON")
     };
-    let hello = ask(r#"{"request":"hello","magic":"sidestep-bench","protocol":5,"version":"1"}"#);
+    let hello = ask(r#"{"request":"hello","magic":"sidestep-bench","protocol":6,"version":"1"}"#);
     assert_eq!((&hello["past_kernel"], &hello["same_machine"]), (&"nothing".into(), &false.into()), "{hello}");
     for path in ["xdp", "xdp-block", "xdp-raw", "run"] {
         let answer = ask(&format!(

@@ -39,6 +39,9 @@ pub(crate) struct Recovery {
     /// A snapshot server (GLIMPSE): HOST:PORT
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) glimpse: Option<Endpoint>,
+    /// How long a missing message is waited for until it is asked for, or is lost
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    pub(crate) gap_wait: Duration,
     /// User at the snapshot server
     #[arg(long, value_name = "NAME", requires = "glimpse", default_value = "", hide_default_value = true)]
     pub(crate) user: String,

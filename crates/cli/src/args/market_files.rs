@@ -1,11 +1,13 @@
 //! The flags of `sidestep market decode`, `replay` and `generate`: commands on files.
 
+use crate::values::duration;
 use clap::Args;
 use sidestep_feed_handler::Line;
 use sidestep_market::units::Symbol;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 const DECODE_HELP: &str = "\
 Captures are pcap or pcapng, of any byte order; BinaryFILE has messages alone, each behind its
@@ -72,6 +74,9 @@ pub(crate) struct MarketReplay {
     /// 1 for the recorded pace, 8 for eight times as fast, `max` for no pauses
     #[arg(long, value_name = "FACTOR", default_value = "max", value_parser = speed)]
     pub(crate) speed: Speed,
+    /// How long a missing message is waited for until it is lost, by the recorded times
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = duration)]
+    pub(crate) gap_wait: Duration,
     /// Send the datagrams of a line again, to INTERFACE:GROUP:PORT; one for each line of the file
     #[arg(long, value_name = "LINE", value_parser = super::market_feed::line, conflicts_with_all = ["log", "parquet"])]
     pub(crate) to: Vec<Line>,

@@ -4,6 +4,7 @@ use super::number::{two_digits, unsigned};
 
 const NS_PER_SECOND: i64 = 1_000_000_000;
 const SECONDS_PER_DAY: i64 = 86_400;
+const NS_PER_DAY: i64 = SECONDS_PER_DAY * NS_PER_SECOND;
 
 /// The number of digits after the seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -121,12 +122,14 @@ impl UtcTimestamp {
         let (date, rest) = text.split_at_checked(8)?;
         let days = UtcDate::parse(date)?.days_since_epoch();
         let time = UtcTime::parse(rest.strip_prefix(b"-")?)?;
-        days.checked_mul(SECONDS_PER_DAY * NS_PER_SECOND)?.checked_add(time.ns).map(|ns| Self { ns })
+        // The first moments that an i64 holds belong to a day whose beginning it does not hold: counted back from its end.
+        let (days, ns) = if days < 0 { (days + 1, time.ns - NS_PER_DAY) } else { (days, time.ns) };
+        days.checked_mul(NS_PER_DAY)?.checked_add(ns).map(|ns| Self { ns })
     }
 
     /// The date in UTC.
     pub fn date(self) -> UtcDate {
-        UtcDate::from_days(self.ns.div_euclid(SECONDS_PER_DAY * NS_PER_SECOND))
+        UtcDate::from_days(self.ns.div_euclid(NS_PER_DAY))
     }
 
     /// Writes the moment as FIX does; returns the bytes used.
@@ -284,8 +287,16 @@ mod tests {
         fn every_moment_survives(ns: i64) {
             let mut buffer = [0; TIMESTAMP_BYTES_MAX];
             let length = UtcTimestamp { ns }.write(Precision::Nanos, &mut buffer);
-            // The first year that an i64 holds only in part is read again as far as it holds.
             prop_assert_eq!(UtcTimestamp::parse(&buffer[..length]), Some(UtcTimestamp { ns }));
+        }
+
+        #[test]
+        fn the_first_and_the_last_moments_survive(after: u32, day in -1i64..=1) {
+            for ns in [i64::MIN + i64::from(after) + (day + 1) * NS_PER_DAY, i64::MAX - i64::from(after)] {
+                let mut buffer = [0; TIMESTAMP_BYTES_MAX];
+                let length = UtcTimestamp { ns }.write(Precision::Nanos, &mut buffer);
+                prop_assert_eq!(UtcTimestamp::parse(&buffer[..length]), Some(UtcTimestamp { ns }));
+            }
         }
 
         #[test]

@@ -129,3 +129,99 @@ impl<F: Framing> Feed<F> {
         matches!(self.state, State::Stale { why: Why::SessionEnded, .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::*;
+    use super::super::*;
+    use crate::mold64::PacketWriter;
+
+    #[test]
+    fn another_session_is_told_once_and_adopted_when_the_current_one_is_over() {
+        let mut bench = Bench::live(Policy::default());
+        bench.packet(B, TWO, 1..2);
+        bench.packet(B, TWO, 2..3);
+        let other = Told::Do(Action::OtherSession { line: B, session: TWO });
+        assert_eq!(bench.told(), [other]);
+        bench.end(A, 2);
+        let ended = Told::Do(Action::SessionEnded { next: Sequence(2) });
+        assert_eq!(bench.told(), [bench.since(0, Why::SessionEnded), ended]);
+        assert!(bench.feed.is_over());
+        bench.packet(B, TWO, 1..2);
+        let adopted = Told::Do(Action::SessionAdopted { session: TWO, next: Sequence(1) });
+        assert_eq!(bench.told(), [adopted, Told::Message(1), LIVE]);
+        bench.data(A, 2..3);
+        bench.end(A, 3);
+        assert_eq!(bench.told(), [], "the session that was left disturbs nothing");
+        assert_eq!(bench.feed.counters().other_session, 4);
+    }
+
+    #[test]
+    fn a_datagram_that_cannot_be_read_is_no_session() {
+        let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
+        let mut buffer = [0; 1400];
+        let mut writer = PacketWriter::new(&mut buffer, TWO, Sequence(1)).unwrap();
+        assert!(writer.push(b"cut off"));
+        let datagram = writer.finish();
+        bench.feed.datagram(A, Nanos(0), Nanos(0), &datagram[..datagram.len() - 1], &mut bench.log);
+        assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(ONE)));
+        assert_eq!(bench.feed.line(A).unwrap().malformed, 1);
+    }
+
+    #[test]
+    fn a_session_that_was_left_is_not_adopted_again() {
+        let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
+        bench.packet(ANSWERS, TWO, 1..2);
+        assert_eq!(bench.told(), [Told::Do(Action::OtherSession { line: ANSWERS, session: TWO })], "not by an answer");
+        bench.packet(A, TWO, 1..2);
+        assert_eq!(bench.feed.session(), Some(TWO));
+        bench.told();
+        bench.data(B, 2..3);
+        assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(TWO)));
+    }
+
+    #[test]
+    fn a_session_is_adopted_by_the_caller_whatever_the_policy() {
+        let mut bench = Bench::live(Policy { adoption: Adoption::Never, ..Policy::default() });
+        bench.data(A, 4..5);
+        bench.told();
+        bench.feed.adopt(TWO, Nanos(0), &mut bench.log);
+        assert_eq!(bench.told(), [bench.since(0, Why::SessionEnded), skipped(2, 3)]);
+        bench.data(A, 2..3);
+        assert_eq!(bench.told(), []);
+        bench.packet(A, TWO, 1..2);
+        let adopted = Told::Do(Action::SessionAdopted { session: TWO, next: Sequence(1) });
+        assert_eq!(bench.told(), [adopted, Told::Message(1), LIVE]);
+    }
+
+    #[test]
+    fn the_end_of_a_session_waits_for_what_is_missing() {
+        let mut bench = Bench::live(with_servers());
+        bench.end(A, 3);
+        bench.wait(MS);
+        assert_eq!(bench.told(), [recovering(0), request(0, 2, 1)]);
+        bench.data(ANSWERS, 2..3);
+        let ended = Told::Do(Action::SessionEnded { next: Sequence(3) });
+        assert_eq!(bench.told(), [Told::Message(2), bench.since(1, Why::SessionEnded), ended]);
+        bench.end(B, 3);
+        bench.end(A, 2);
+        assert_eq!(bench.told(), [], "it is repeated for a while");
+    }
+
+    #[test]
+    fn a_session_that_ends_during_a_snapshot_gives_up_with_it() {
+        let mut bench = Bench::live(with_snapshot());
+        bench.data(A, 3..5);
+        bench.wait(MS);
+        bench.end(A, 6);
+        bench.told();
+        bench.feed.snapshot_failed(1, Nanos(bench.now), &mut bench.log);
+        (0..2).for_each(|_| bench.wait(MS));
+        let told = bench.told();
+        assert!(
+            [skipped(2, 1), Told::Message(3), Told::Message(4), skipped(5, 1)].iter().all(|one| told.contains(one)),
+            "{told:?}"
+        );
+        assert_eq!(told.last(), Some(&Told::Do(Action::SessionEnded { next: Sequence(6) })));
+    }
+}

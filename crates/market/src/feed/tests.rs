@@ -6,9 +6,9 @@ use LineKind::{Live, Recovery};
 
 pub(super) const A: LineId = LineId(0);
 pub(super) const B: LineId = LineId(1);
-const ANSWERS: LineId = LineId(2);
+pub(super) const ANSWERS: LineId = LineId(2);
 pub(super) const ONE: Session = Alpha(*b"SESSION001");
-const TWO: Session = Alpha(*b"SESSION002");
+pub(super) const TWO: Session = Alpha(*b"SESSION002");
 pub(super) const MS: u64 = 1_000_000;
 
 #[derive(Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    fn new(policy: Policy) -> Self {
+    pub(super) fn new(policy: Policy) -> Self {
         let limits = Limits { held_messages: 16, held_bytes: HELD_BYTES_MIN };
         let feed = Feed::new(&[Live, Live, Recovery], limits, policy, Nanos(0)).unwrap();
         Self { feed, log: Log::default(), now: 0 }
@@ -62,7 +62,7 @@ impl Bench {
         std::mem::take(&mut self.log.0)
     }
 
-    fn packet(&mut self, line: LineId, session: Session, range: std::ops::Range<u64>) {
+    pub(super) fn packet(&mut self, line: LineId, session: Session, range: std::ops::Range<u64>) {
         let mut buffer = [0; 1400];
         let mut writer = PacketWriter::new(&mut buffer, session, Sequence(range.start)).unwrap();
         range.for_each(|sequence| assert!(writer.push(&sequence.to_be_bytes())));
@@ -88,24 +88,24 @@ impl Bench {
         self.feed.poll(Nanos(self.now), &mut self.log);
     }
 
-    fn since(&self, ms: u64, why: Why) -> Told {
+    pub(super) fn since(&self, ms: u64, why: Why) -> Told {
         Told::Do(Action::State(State::Stale { since: Nanos(ms * MS), why }))
     }
 }
 
-fn request(server: u8, first: u64, count: u32) -> Told {
+pub(super) fn request(server: u8, first: u64, count: u32) -> Told {
     Told::Do(Action::Request { server, session: ONE, first: Sequence(first), count })
 }
 
-fn recovering(ms: u64) -> Told {
+pub(super) fn recovering(ms: u64) -> Told {
     Told::Do(Action::State(State::Recovering { since: Nanos(ms * MS) }))
 }
 
-fn skipped(first: u64, count: u64) -> Told {
+pub(super) fn skipped(first: u64, count: u64) -> Told {
     Told::Do(Action::Skipped { first: Sequence(first), count })
 }
 
-const LIVE: Told = Told::Do(Action::State(State::Live));
+pub(super) const LIVE: Told = Told::Do(Action::State(State::Live));
 
 pub(super) fn with_servers() -> Policy {
     Policy { servers: 2, request_tries: 3, ..Policy::default() }
@@ -372,95 +372,6 @@ fn a_join_at_the_first_message_seen_misses_nothing() {
     bench.data(A, 5000..5001);
     let joined = Told::Do(Action::SessionAdopted { session: ONE, next: Sequence(5000) });
     assert_eq!(bench.told(), [joined, Told::Message(5000), LIVE]);
-}
-
-#[test]
-fn another_session_is_told_once_and_adopted_when_the_current_one_is_over() {
-    let mut bench = Bench::live(Policy::default());
-    bench.packet(B, TWO, 1..2);
-    bench.packet(B, TWO, 2..3);
-    let other = Told::Do(Action::OtherSession { line: B, session: TWO });
-    assert_eq!(bench.told(), [other]);
-    bench.end(A, 2);
-    let ended = Told::Do(Action::SessionEnded { next: Sequence(2) });
-    assert_eq!(bench.told(), [bench.since(0, Why::SessionEnded), ended]);
-    assert!(bench.feed.is_over());
-    bench.packet(B, TWO, 1..2);
-    let adopted = Told::Do(Action::SessionAdopted { session: TWO, next: Sequence(1) });
-    assert_eq!(bench.told(), [adopted, Told::Message(1), LIVE]);
-    bench.data(A, 2..3);
-    bench.end(A, 3);
-    assert_eq!(bench.told(), [], "the session that was left disturbs nothing");
-    assert_eq!(bench.feed.counters().other_session, 4);
-}
-
-#[test]
-fn a_datagram_that_cannot_be_read_is_no_session() {
-    let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
-    let mut buffer = [0; 1400];
-    let mut writer = PacketWriter::new(&mut buffer, TWO, Sequence(1)).unwrap();
-    assert!(writer.push(b"cut off"));
-    let datagram = writer.finish();
-    bench.feed.datagram(A, Nanos(0), Nanos(0), &datagram[..datagram.len() - 1], &mut bench.log);
-    assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(ONE)));
-    assert_eq!(bench.feed.line(A).unwrap().malformed, 1);
-}
-
-#[test]
-fn a_session_that_was_left_is_not_adopted_again() {
-    let mut bench = Bench::live(Policy { adoption: Adoption::AtOnce, ..Policy::default() });
-    bench.packet(ANSWERS, TWO, 1..2);
-    assert_eq!(bench.told(), [Told::Do(Action::OtherSession { line: ANSWERS, session: TWO })], "not by an answer");
-    bench.packet(A, TWO, 1..2);
-    assert_eq!(bench.feed.session(), Some(TWO));
-    bench.told();
-    bench.data(B, 2..3);
-    assert_eq!((bench.told(), bench.feed.session()), (vec![], Some(TWO)));
-}
-
-#[test]
-fn a_session_is_adopted_by_the_caller_whatever_the_policy() {
-    let mut bench = Bench::live(Policy { adoption: Adoption::Never, ..Policy::default() });
-    bench.data(A, 4..5);
-    bench.told();
-    bench.feed.adopt(TWO, Nanos(0), &mut bench.log);
-    assert_eq!(bench.told(), [bench.since(0, Why::SessionEnded), skipped(2, 3)]);
-    bench.data(A, 2..3);
-    assert_eq!(bench.told(), []);
-    bench.packet(A, TWO, 1..2);
-    let adopted = Told::Do(Action::SessionAdopted { session: TWO, next: Sequence(1) });
-    assert_eq!(bench.told(), [adopted, Told::Message(1), LIVE]);
-}
-
-#[test]
-fn the_end_of_a_session_waits_for_what_is_missing() {
-    let mut bench = Bench::live(with_servers());
-    bench.end(A, 3);
-    bench.wait(MS);
-    assert_eq!(bench.told(), [recovering(0), request(0, 2, 1)]);
-    bench.data(ANSWERS, 2..3);
-    let ended = Told::Do(Action::SessionEnded { next: Sequence(3) });
-    assert_eq!(bench.told(), [Told::Message(2), bench.since(1, Why::SessionEnded), ended]);
-    bench.end(B, 3);
-    bench.end(A, 2);
-    assert_eq!(bench.told(), [], "it is repeated for a while");
-}
-
-#[test]
-fn a_session_that_ends_during_a_snapshot_gives_up_with_it() {
-    let mut bench = Bench::live(with_snapshot());
-    bench.data(A, 3..5);
-    bench.wait(MS);
-    bench.end(A, 6);
-    bench.told();
-    bench.feed.snapshot_failed(1, Nanos(bench.now), &mut bench.log);
-    (0..2).for_each(|_| bench.wait(MS));
-    let told = bench.told();
-    assert!(
-        [skipped(2, 1), Told::Message(3), Told::Message(4), skipped(5, 1)].iter().all(|one| told.contains(one)),
-        "{told:?}"
-    );
-    assert_eq!(told.last(), Some(&Told::Do(Action::SessionEnded { next: Sequence(6) })));
 }
 
 #[test]

@@ -20,6 +20,7 @@ pub(super) fn line_options(flags: &FeedLines) -> LineOptions {
 /// The options of a handler.
 pub(super) fn options(flags: &FeedLines, recovery: &Recovery) -> Result<Options, Problem> {
     let mut channel = ChannelOptions::default();
+    channel.policy.gap_wait_ns = recovery.gap_wait.as_nanos() as u64;
     let has_source = !recovery.rerequest.is_empty() || recovery.glimpse.is_some();
     // Without a source what came before would be missed for ever.
     channel.policy.join = if has_source { Join::Beginning } else { Join::FirstSeen };

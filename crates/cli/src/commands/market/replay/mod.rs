@@ -135,6 +135,7 @@ struct Arrived {
 struct Replay {
     channel: Option<(Channel, Lines)>,
     log: Log,
+    gap_wait_ns: u64,
     now: Nanos,
     datagrams: u64,
     /// Datagrams that are none of the feed, or of lines too many.
@@ -148,7 +149,8 @@ impl Replay {
             Some(path) if path == Path::new("-") => Some(Box::new(BufWriter::new(io::stdout()))),
             Some(path) => Some(Box::new(BufWriter::new(File::create(path).map_err(|error| unwritable(args, error))?))),
         };
-        Ok(Self { channel: None, log: Log::new(out), now: Nanos(0), datagrams: 0, others: 0 })
+        let (log, gap_wait_ns) = (Log::new(out), args.gap_wait.as_nanos() as u64);
+        Ok(Self { channel: None, log, gap_wait_ns, now: Nanos(0), datagrams: 0, others: 0 })
     }
 
     fn read(&mut self, capture: Capture<Bytes>, mut pace: Pace, args: &Args, stop: &AtomicBool) -> Result<(), Problem> {
@@ -172,6 +174,7 @@ impl Replay {
             let lines = Lines::of(name);
             let mut options = ChannelOptions::default();
             options.policy.join = Join::FirstSeen;
+            options.policy.gap_wait_ns = self.gap_wait_ns;
             self.channel = Some((Channel::new(&lines.kinds(), &options, self.now)?, lines));
         }
         self.poll(self.now);
