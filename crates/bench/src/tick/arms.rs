@@ -175,7 +175,7 @@ impl Target {
     pub(super) fn refusal(&self, bench: &Bench) -> Option<String> {
         let ends = bench.ends();
         match self.path.medium {
-            Medium::Inet | Medium::Stack => {}
+            Medium::Inet | Medium::Stack | Medium::FeedRing => {}
             _ => return Some("it carries no groups".into()),
         }
         if self.path.frame_by_frame {

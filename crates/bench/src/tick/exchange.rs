@@ -169,7 +169,11 @@ pub(super) fn exchange_path(path: &'static Path) -> Result<&'static Path, Proble
 
 /// The trader's path: it is the end that a trader has in its hands.
 fn trader_path(path: &Path) -> &'static str {
-    if path.peer.is_some() { "xdp" } else { path.name }
+    match path.medium {
+        // At both ends it is `xdp`; here the exchange is not.
+        Medium::Stack if path.peer.is_some() => "xdp",
+        _ => path.name,
+    }
 }
 
 /// Takes the login of a session, and accepts it.
