@@ -223,6 +223,7 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange::exchange_path;
     use super::*;
 
     fn request() -> Request {
@@ -253,6 +254,12 @@ mod tests {
         assert_eq!(names.len(), targets.len());
         assert!(names.contains("xdp book fix A+B gap 1 %") && names.contains("kernel-spin reflex fix"), "{names:?}");
         assert!(request().floor().is_some());
+    }
+
+    #[test]
+    fn the_exchange_goes_by_the_kernel_where_one_end_alone_is_of_the_path() {
+        let of = |name| exchange_path(Path::named(name).unwrap()).unwrap().name;
+        assert_eq!((of("ring"), of("xdp-one-end"), of("xdp")), ("kernel-spin", "kernel-spin", "xdp"));
     }
 
     #[test]
