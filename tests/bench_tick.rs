@@ -43,7 +43,7 @@ fn every_work_and_every_form_of_order_is_right_on_every_path_of_a_lab() {
         return eprintln!("skipped: needs root");
     }
     let _turn = my_turn();
-    let paths = ["kernel-epoll", "kernel-spin", "uring-spin", "xdp", "xdp-one-end"];
+    let paths = ["kernel-epoll", "kernel-spin", "uring-spin", "xdp", "xdp-one-end", "ring"];
     let document = measure(&[
         "--place",
         "lab",
@@ -69,7 +69,7 @@ fn every_work_and_every_form_of_order_is_right_on_every_path_of_a_lab() {
         }
     }
     check_counts(&document);
-    assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 45));
+    assert!(document["paths"].as_array().is_some_and(|paths| paths.len() == 54));
 }
 
 #[test]
@@ -104,12 +104,28 @@ fn what_line_a_lacks_comes_by_line_b() {
 }
 
 #[test]
+fn a_ring_of_the_kernel_brings_both_lines_and_says_so() {
+    if !is_root() {
+        return eprintln!("skipped: needs root");
+    }
+    let _turn = my_turn();
+    let document = measure(&["--place", "lab", "--paths", "ring", "--lines", "2", "--gap-on-a", "20", "--rate", "20k"]);
+    check_counts(&document);
+    let [row] = rows(&document) else { panic!("one row: {}", document["unavailable"]) };
+    assert!(row["notes"][0].as_str().is_some_and(|note| note.contains("the feed by a ring (XDP")), "{}", row["notes"]);
+    assert!(count(row, "recovered") > 0 && count(row, "never") == 0, "{row}");
+}
+
+#[test]
 fn a_feed_over_loopback_is_traded_without_root() {
     let _turn = my_turn();
-    let document = measure(&["--place", "loopback", "--paths", "kernel-spin,xdp", "--rate", "10k"]);
+    let document = measure(&["--place", "loopback", "--paths", "kernel-spin,xdp,ring", "--rate", "10k"]);
     check_counts(&document);
     let missing = document["unavailable"].as_array().expect("a list");
-    assert!(missing.iter().any(|one| one["path"] == "xdp book fix"), "{missing:?}");
+    for path in ["xdp book fix", "ring book fix"] {
+        let one = missing.iter().find(|one| one["path"] == path).unwrap_or_else(|| panic!("{path}: {missing:?}"));
+        assert!(one["reason"].as_str().is_some_and(|reason| reason.contains("XDP program")), "{one}");
+    }
 }
 
 #[test]

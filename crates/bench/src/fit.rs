@@ -64,6 +64,7 @@ pub(crate) fn refusal(ends: &Ends, path: &Path, transport: Transport, size: u32)
             past_kernel_refusal(ends, path.peer.is_none(), false).or_else(|| stack_refusal(ends, transport, size))
         }
         Medium::Unmodified => unmodified_refusal(ends, transport, size),
+        Medium::FeedRing => Some("a ring of the kernel carries a feed one way: in bench tick only".into()),
         Medium::Inet if transport.is_datagram() => kernel_refusal(ends, size),
         _ => None,
     }
@@ -84,7 +85,7 @@ fn past_kernel_refusal(ends: &Ends, both: bool, own_program: bool) -> Option<Str
 
 /// Returns the reason why a trader, which is the peer, cannot use `path`, or the exchange that trades with it.
 pub(crate) fn trader_refusal(ends: &Ends, path: &Path) -> Option<String> {
-    if path.medium != Medium::Stack {
+    if !matches!(path.medium, Medium::Stack | Medium::FeedRing) {
         return None;
     }
     if path.peer.is_none() || ends.place == "loopback" {

@@ -26,6 +26,8 @@ pub enum Medium {
     Stack,
     /// Programs of their own at both ends that know blocking sockets alone, under libsidestep.so.
     Unmodified,
+    /// A feed by rings that the steering program fills, and orders by the kernel's TCP: of a trader alone.
+    FeedRing,
     /// One cache line in the memory of one process.
     CacheLine,
 }
@@ -225,6 +227,17 @@ pub const PATHS: &[Path] = &[
                       not ours.",
     },
     Path {
+        name: "ring",
+        medium: Medium::FeedRing,
+        pinned: true,
+        waiting: Waiting::Spin,
+        backend: Backend::Kernel,
+        frame_by_frame: false,
+        peer: Some("kernel-spin"),
+        description: "The trader of bench tick reads its feed from rings that the steering program fills (XDP), without a system call \
+                      for a datagram, and sends its orders by kernel-spin, as the exchange does with all that it sends.",
+    },
+    Path {
         name: "run",
         medium: Medium::Unmodified,
         pinned: true,
@@ -290,7 +303,7 @@ impl Path {
     /// The transport that this path really uses when `asked` is asked for.
     pub fn transport(&self, asked: Transport) -> Transport {
         match self.medium {
-            Medium::Inet | Medium::Stack | Medium::Unmodified => asked,
+            Medium::Inet | Medium::Stack | Medium::FeedRing | Medium::Unmodified => asked,
             Medium::Unix => Transport::Uds,
             Medium::SharedMemory => Transport::Shm,
             Medium::Frames => Transport::Udp,

@@ -51,13 +51,20 @@ impl Session {
                     Endpoint::Xdp { interface: String::new(), host: there.ip().to_string(), port: there.port() };
                 (sockets, groups, OrderStream::past_kernel(Io::over(engine), endpoint), note)
             }
+            Medium::FeedRing => {
+                self.need_plane()?;
+                let interface = self.origin.consent.interface(self.origin.local)?;
+                let (sockets, groups) = Sockets::by_ring(&interface, local, request.group, request.lines)?;
+                let note = sockets.way().and_then(|way| self.note(&way));
+                (sockets, groups, OrderStream::by_kernel(path, Endpoint::from(there)), note)
+            }
             Medium::Inet => {
                 let (sockets, groups) = Sockets::by_kernel(path, local, request.group, request.lines)?;
                 (sockets, groups, OrderStream::by_kernel(path, Endpoint::from(there)), None)
             }
             _ => {
                 return Err(Problem::usage(format!("cannot trade over {}", path.name), "it carries no groups")
-                    .next("choose kernel-epoll, kernel-spin, uring-spin, xdp or xdp-one-end"));
+                    .next("choose kernel-epoll, kernel-spin, uring-spin, xdp, xdp-one-end or ring"));
             }
         };
         let ready = Ready { groups, note, ..Ready::default() };

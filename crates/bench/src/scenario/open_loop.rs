@@ -111,7 +111,7 @@ fn refusal(bench: &Bench, target: Target) -> Option<String> {
         Medium::CacheLine => return Some("a cache line carries one message at a time".into()),
         Medium::Unmodified => return Some("its program is a closed loop: it waits for each answer".into()),
         Medium::Unix | Medium::SharedMemory if !ends.same_host => return Some("both ends must be on one host".into()),
-        Medium::Inet | Medium::Stack | Medium::Unix | Medium::SharedMemory => {}
+        Medium::Inet | Medium::Stack | Medium::FeedRing | Medium::Unix | Medium::SharedMemory => {}
     }
     if ends.same_host && bench.cpus.server == Some(bench.cpus.client) {
         return Some("the sender spins on its schedule and needs a CPU of its own".into());

@@ -175,7 +175,7 @@ impl Target {
     pub(super) fn refusal(&self, bench: &Bench) -> Option<String> {
         let ends = bench.ends();
         match self.path.medium {
-            Medium::Inet | Medium::Stack => {}
+            Medium::Inet | Medium::Stack | Medium::FeedRing => {}
             _ => return Some("it carries no groups".into()),
         }
         if self.path.frame_by_frame {
@@ -223,6 +223,7 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange::exchange_path;
     use super::*;
 
     fn request() -> Request {
@@ -253,6 +254,12 @@ mod tests {
         assert_eq!(names.len(), targets.len());
         assert!(names.contains("xdp book fix A+B gap 1 %") && names.contains("kernel-spin reflex fix"), "{names:?}");
         assert!(request().floor().is_some());
+    }
+
+    #[test]
+    fn the_exchange_goes_by_the_kernel_where_one_end_alone_is_of_the_path() {
+        let of = |name| exchange_path(Path::named(name).unwrap()).unwrap().name;
+        assert_eq!((of("ring"), of("xdp-one-end"), of("xdp")), ("kernel-spin", "kernel-spin", "xdp"));
     }
 
     #[test]

@@ -25,6 +25,10 @@ fn ends(path: &Path) -> String {
             "the trader past the kernel, groups and the order's TCP in one socket engine; the exchange by kernel-spin"
                 .into()
         }
+        "ring" => {
+            "the trader reads its feed from rings that the steering program fills, and orders by kernel-spin; the exchange by kernel-spin"
+                .into()
+        }
         "uring-spin" => "both ends by io_uring; orders of FIX, whose engine has none, by the kernel's calls".into(),
         "kernel-epoll" => {
             "the trader sleeps in epoll_wait(2) until a group has something; the exchange spins on its schedule".into()

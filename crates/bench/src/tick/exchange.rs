@@ -1,8 +1,7 @@
 //! One slice of the exchange: datagrams leave when they are due, whatever the trader does; its orders are taken with their times.
 
-use super::intake::{Intake, Stamped};
-use super::judge::{Judgement, Tick, judge};
 use super::play::{Gaps, Plan, Play, Step};
+use super::slice::{Record, TickSlice, Times};
 use super::text::{Front, Reader, fix_field, fix_message};
 use super::wire::{Door, Wire};
 use super::{OrderForm, Work};
@@ -10,7 +9,6 @@ use crate::cpu_time::{BothSpent, Spent, SpentSince};
 use crate::measure::{Bench, FAREWELLS, LOOK_UP, Meter};
 use crate::path::{Medium, Path};
 use crate::peer::protocol::{Done, Ready, Reply, Request, Trade};
-use crate::stats::Slice;
 use sidestep_report::schema::Noise;
 use sidestep_socket::stream::is_retry;
 use sidestep_sys::Problem;
@@ -52,33 +50,6 @@ impl Target {
     }
 }
 
-/// The results of a slice.
-#[derive(Debug, Default)]
-pub(super) struct TickSlice {
-    /// From when the datagram of a tick was due to the first byte of its order.
-    pub(super) from_due: Slice,
-    /// From just before it was handed over.
-    pub(super) from_left: Slice,
-    /// From just after its last byte was handed over.
-    pub(super) from_handed_over: Slice,
-    /// From when it was due until it left.
-    pub(super) lateness: Slice,
-    pub(super) judgement: Judgement,
-    /// Ticks that were due when samples count.
-    pub(super) counted: u64,
-    /// Of those, without a right order.
-    pub(super) lost: u64,
-    /// Datagrams that left.
-    pub(super) sent: u64,
-    /// Datagrams of line A that were left out.
-    pub(super) left_out: u64,
-    pub(super) elapsed_s: f64,
-    pub(super) noise: Noise,
-    pub(super) cpu: BothSpent,
-    pub(super) done: Done,
-    pub(super) note: Option<String>,
-}
-
 impl Bench {
     /// Plays for `duration` to a trader that is connected for it.
     pub(super) fn tick(&mut self, target: &Target, play: &Play, duration: Duration) -> Result<TickSlice, Problem> {
@@ -114,7 +85,7 @@ impl Bench {
         let done = self.end_trade(&mut exchange);
         exchange.wire.close();
         let done = done?;
-        run.map(|spent| exchange.record.slice(&clock, target, spent)).map(|slice| TickSlice {
+        run.map(|spent| exchange.record.slice(&clock, target.reader(), spent)).map(|slice| TickSlice {
             noise: Noise { involuntary_switches: noise.involuntary_switches + done.involuntary_switches, ..noise },
             cpu: BothSpent { peer: done.cpu, ..slice.cpu },
             done,
@@ -146,8 +117,8 @@ impl Bench {
             exchange.say_end();
             let end = Instant::now() + FAREWELL_WAIT;
             while Instant::now() < end && !self.control().has_word_now() {
-                // The engine acknowledges what the trader still sends.
-                let _ = exchange.wire.receive(&mut [0; 256]);
+                // Orders that come now are judged, too: late is not wrong, but wrong is wrong. And an engine has to acknowledge them.
+                let _ = exchange.receive();
             }
             if self.control().has_word_now() {
                 break;
@@ -169,7 +140,11 @@ pub(super) fn exchange_path(path: &'static Path) -> Result<&'static Path, Proble
 
 /// The trader's path: it is the end that a trader has in its hands.
 fn trader_path(path: &Path) -> &'static str {
-    if path.peer.is_some() { "xdp" } else { path.name }
+    match path.medium {
+        // At both ends it is `xdp`; here the exchange is not.
+        Medium::Stack if path.peer.is_some() => "xdp",
+        _ => path.name,
+    }
 }
 
 /// Takes the login of a session, and accepts it.
@@ -220,27 +195,6 @@ fn answer_to_logon(form: OrderForm, bytes: &[u8]) -> Result<Option<Vec<u8>>, Str
     }
 }
 
-/// When a tick left, ticks of the clock.
-#[derive(Clone, Copy, Default)]
-struct Times {
-    due: u64,
-    left: u64,
-    handed_over: u64,
-}
-
-/// What a slice has found.
-struct Record<'a> {
-    play: &'a Play,
-    intake: Intake,
-    /// Of each tick: when its first datagram left.
-    times: Vec<Option<Times>>,
-    start: u64,
-    end: u64,
-    sent: u64,
-    left_out: u64,
-    settling: u64,
-}
-
 /// The exchange of one slice.
 struct Exchange<'a> {
     wire: Wire,
@@ -251,18 +205,7 @@ struct Exchange<'a> {
 
 impl<'a> Exchange<'a> {
     fn new(wire: Wire, clock: &'a Clock, target: &'a Target, play: &'a Play) -> Self {
-        let ticks = play.asked.len();
-        let record = Record {
-            play,
-            intake: Intake::for_orders(ticks),
-            times: vec![None; ticks],
-            start: 0,
-            end: 0,
-            sent: 0,
-            left_out: 0,
-            settling: clock.ticks(SETTLE),
-        };
-        Self { wire, clock, target, record }
+        Self { wire, clock, target, record: Record::new(play, clock.ticks(SETTLE)) }
     }
 
     /// Plays, and waits for the orders.
@@ -279,7 +222,11 @@ impl<'a> Exchange<'a> {
         for step in steps {
             let due = start + (step.due_ns as f64 * per_ns) as u64;
             if now > last {
-                break;
+                // An exchange that is so far behind owes the rest of its slice: their ticks are lost, not forgotten.
+                if !gaps.leaves_out(step) {
+                    self.record.withheld(step, due);
+                }
+                continue;
             }
             // At least once for each datagram, also where the exchange is behind.
             loop {
@@ -313,12 +260,7 @@ impl<'a> Exchange<'a> {
             left = self.clock.stop();
         }
         let handed_over = self.clock.stop();
-        self.record.sent += 1;
-        if let Some(tick) = step.tick
-            && let Some(place @ None) = self.record.times.get_mut(tick as usize)
-        {
-            *place = Some(Times { due, left, handed_over });
-        }
+        self.record.sent(step, Times { due, left, handed_over });
         Ok(())
     }
 
@@ -342,11 +284,11 @@ impl<'a> Exchange<'a> {
 
     /// Waits until every tick has its order, but no longer than [`GRACE`].
     fn await_orders(&mut self) -> Result<(), Problem> {
-        let sent = self.record.times.iter().flatten().count();
+        let sent = self.record.ticks_sent();
         let end = self.clock.stop() + self.clock.ticks(GRACE);
         while self.clock.stop() < end {
             self.receive()?;
-            if self.record.orders(self.target).0.len() >= sent {
+            if self.record.orders(self.target.reader()) >= sent {
                 break;
             }
             let pause = self.clock.stop() + self.clock.ticks(Duration::from_millis(1));
@@ -367,59 +309,20 @@ impl<'a> Exchange<'a> {
     }
 }
 
-impl Record<'_> {
-    fn orders(&self, target: &Target) -> (Vec<Stamped>, Option<String>) {
-        let ticks = self.play.asked.iter().map(|asks| Tick { asks: *asks, due_ns: None }).collect::<Vec<_>>();
-        self.intake.orders(target.reader(), &ticks)
-    }
-
-    /// The judged slice.
-    fn slice(&self, clock: &Clock, target: &Target, here: Spent) -> TickSlice {
-        let ns = |at: u64| clock.ns(at.saturating_sub(self.start));
-        let tick = |(asks, times): (&_, &Option<Times>)| Tick { asks: *asks, due_ns: times.map(|times| ns(times.due)) };
-        // The tape is longer than a slice at single speed: ticks behind its end are no ticks of this slice.
-        let ticks: Vec<Tick> = self.play.asked.iter().zip(&self.times).map(tick).collect();
-        let (orders, problem) = self.intake.orders(target.reader(), &ticks);
-        let stamped: Vec<_> = orders.into_iter().map(|(order, seen)| (order, ns(seen))).collect();
-        let mut judgement = judge(&ticks, &stamped);
-        if let Some(problem) = problem {
-            judgement.wrong += 1;
-            judgement.fault.get_or_insert(problem);
-        }
-        let is_counted = |times: &Times| times.due >= self.start + self.settling;
-        let counted = self.times.iter().flatten().filter(|times| is_counted(times)).count() as u64;
-        let answered: Vec<(Times, u64)> = judgement
-            .answered
-            .iter()
-            .filter_map(|answered| Some((self.times[answered.tick].filter(is_counted)?, answered.seen_ns)))
-            .collect();
-        let since = |of: fn(&Times) -> u64| {
-            Slice::of(answered.iter().map(|(times, seen_ns)| seen_ns.saturating_sub(ns(of(times)))))
-        };
-        TickSlice {
-            from_due: since(|times| times.due),
-            from_left: since(|times| times.left),
-            from_handed_over: since(|times| times.handed_over),
-            lateness: Slice::of(answered.iter().map(|(times, _)| clock.ns(times.left.saturating_sub(times.due)))),
-            counted,
-            lost: counted.saturating_sub(answered.len() as u64),
-            judgement,
-            sent: self.sent,
-            left_out: self.left_out,
-            elapsed_s: clock.ns(self.end.saturating_sub(self.start)).max(1) as f64 / 1e9,
-            cpu: BothSpent { here, peer: Spent::default() },
-            ..TickSlice::default()
-        }
-    }
-}
-
 fn stopped(why: impl std::fmt::Display) -> Problem {
     Problem::failed("the trader stopped", why).next("see what the peer printed, and whether its host is up")
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::play::tests::PLAN;
+    use super::super::text::raw_order;
     use super::*;
+    use sidestep_socket::datagram::UdpPort;
+    use sidestep_socket::stream::{Io, Options};
+    use sidestep_sys::clock::Choice;
+    use std::io::{Read, Write};
+    use std::net::SocketAddrV4;
 
     #[test]
     fn a_logon_is_answered_when_it_is_whole() {
@@ -438,5 +341,53 @@ mod tests {
         assert_eq!(answer_to_logon(OrderForm::Ouch, &login[..48]), Ok(None));
         login[2] = b'U';
         assert!(answer_to_logon(OrderForm::Ouch, &login).is_err());
+    }
+
+    /// A trader that stands still while the whole slice is played: the exchange plays on, and each tick has its whole delay.
+    #[test]
+    fn a_trader_that_stalls_delays_no_tick_and_every_one_is_a_sample_or_lost() {
+        const SLICE: Duration = Duration::from_millis(20);
+        const STALL: Duration = Duration::from_millis(60);
+        let (here, group) = (Ipv4Addr::LOCALHOST, Ipv4Addr::new(239, 192, 74, 77));
+        let play = Play::new(&PLAN, 1);
+        let path = Path::named("kernel-spin").unwrap();
+        let door = Door::by_kernel(here.into(), path).unwrap();
+        let (order_port, orders) = (door.port(), play.asked.clone());
+        let feed = UdpPort::join(SocketAddrV4::new(group, 0), here).unwrap();
+        let at = SocketAddrV4::new(group, feed.local().unwrap().port());
+        let mut feed = feed.receiver(&Options { timeout: Duration::from_secs(5), ..Options::default() }).unwrap();
+        let due = play.steps(1, (SETTLE + SLICE).as_nanos() as u64).iter().filter_map(|step| step.tick).count();
+        let trader = std::thread::spawn(move || {
+            let mut stream = std::net::TcpStream::connect((here, order_port)).unwrap();
+            feed.receive(&mut Io::default(), &mut [0; 2048]).unwrap();
+            std::thread::sleep(SETTLE + SLICE + STALL);
+            let bytes: Vec<u8> = orders[..due].iter().flat_map(raw_order).collect();
+            stream.write_all(&bytes).unwrap();
+            // The stream stays until the exchange has ended it.
+            let _ = stream.read(&mut [0; 1]);
+        });
+        let wire = door.meet((here, here.into()), &[at], true).unwrap();
+        let target = Target {
+            path,
+            work: Work::Book,
+            form: OrderForm::Raw,
+            lines: 1,
+            speed: 1,
+            gap_on_a: 0.0,
+            group,
+            plan: PLAN,
+        };
+        let clock = Clock::calibrate(Choice::Auto);
+        let mut exchange = Exchange::new(wire, &clock, &target, &play);
+        let spent = exchange.run(SLICE).unwrap();
+        let found = exchange.record.slice(&clock, target.reader(), spent);
+        exchange.wire.close();
+        trader.join().unwrap();
+        assert!(found.judgement.fault.is_none(), "{:?}", found.judgement);
+        assert!(found.counted > 0 && found.from_due.len() + found.lost == found.counted, "{found:?}");
+        if !found.from_due.is_empty() {
+            assert!(found.from_due.quantile(0.0) >= 0.99 * STALL.as_nanos() as f64, "{}", found.from_due.quantile(0.0));
+            assert_eq!(found.judgement.late as usize, found.judgement.answered.len());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The judge: every trigger is answered once, by the order that it asks for.
 //!
-//! Orders are looked at after their slice, none while it lasts. An order without a trigger, a second one for the same trigger, and one
-//! with another symbol, side, price or quantity is wrong, and fails the run: a fast wrong order is no result. A trigger without an order is
+//! Orders are looked at after their slice, none while it lasts. An order without a trigger, one that comes before it, a
+//! second one, and one with another symbol, side, price or quantity is wrong, and fails the run: a fast wrong order is no result. A trigger without an order is
 //! missed; an order that comes later than [`LATE_NS`] after its tick is late. Both are counted, and fail nothing.
 
 use std::collections::HashMap;
@@ -57,9 +57,9 @@ pub(crate) struct Answered {
 pub(crate) struct Judgement {
     /// The right orders, in the order of their coming.
     pub(crate) answered: Vec<Answered>,
-    /// Ticks that were sent and not answered.
+    /// Ticks that were due and not answered.
     pub(crate) missed: u64,
-    /// Ticks of which no datagram was sent.
+    /// Ticks of which no datagram was sent, as the slice was over.
     pub(crate) unsent: u64,
     /// Right orders that came late; they are among those answered.
     pub(crate) late: u64,
@@ -67,6 +67,8 @@ pub(crate) struct Judgement {
     pub(crate) wrong: u64,
     /// Further orders for a tick that has one.
     pub(crate) duplicates: u64,
+    /// Orders that came before their tick was due.
+    pub(crate) early: u64,
     /// Orders for nothing that was sent.
     pub(crate) unknown: u64,
     /// The first fault, for the user.
@@ -76,7 +78,14 @@ pub(crate) struct Judgement {
 impl Judgement {
     /// Orders that may not be.
     pub(crate) fn faults(&self) -> u64 {
-        self.wrong + self.duplicates + self.unknown
+        self.wrong + self.duplicates + self.early + self.unknown
+    }
+
+    /// Of the ticks that were not sent, so many were due: nobody answered them either.
+    pub(crate) fn withhold(&mut self, count: u64) {
+        let count = count.min(self.unsent);
+        self.unsent -= count;
+        self.missed += count;
     }
 
     fn accuse(&mut self, fault: impl FnOnce() -> String) {
@@ -102,6 +111,10 @@ pub(crate) fn judge(ticks: &[Tick], orders: &[(Order, u64)]) -> Judgement {
         } else if *order != ticks[at].asks {
             judgement.wrong += 1;
             judgement.accuse(|| format!("{order}; right is: {}", ticks[at].asks));
+        } else if *seen_ns < due_ns {
+            // Who orders before the tick knows it from elsewhere: its time would be none.
+            judgement.early += 1;
+            judgement.accuse(|| format!("{order}, which came {} ns before its tick was due", due_ns - seen_ns));
         } else {
             judgement.late += u64::from(seen_ns.saturating_sub(due_ns) > LATE_NS);
             judgement.answered.push(Answered { tick: at, seen_ns: *seen_ns });
@@ -175,7 +188,25 @@ mod tests {
         let judgement = judge(&ticks(1), &[(order(1), at(1))]);
         assert_eq!((judgement.late, judgement.answered.len(), judgement.faults()), (1, 1, 0));
         assert_eq!(judge(&ticks(1), &[(order(1), at(0))]).late, 0);
-        assert_eq!(judge(&ticks(1), &[(order(1), 0)]).late, 0, "no underflow");
+    }
+
+    /// A trader is told before the slice which ticks ask for orders: one that does not wait for them would be the fastest of all.
+    #[test]
+    fn an_order_that_comes_before_its_tick_is_a_fault_and_no_sample() {
+        let judgement = judge(&ticks(2), &[(order(1), 999), (order(2), 2_000)]);
+        assert_eq!((judgement.early, judgement.faults(), judgement.answered.len(), judgement.late), (1, 1, 1, 0));
+        assert!(judgement.fault.expect("it is told").contains("came 1 ns before its tick was due"));
+    }
+
+    #[test]
+    fn ticks_that_were_due_and_not_sent_are_missed() {
+        let mut some = ticks(3);
+        some.iter_mut().for_each(|tick| tick.due_ns = None);
+        let mut judgement = judge(&some, &[]);
+        judgement.withhold(2);
+        assert_eq!((judgement.missed, judgement.unsent), (2, 1));
+        judgement.withhold(9);
+        assert_eq!((judgement.missed, judgement.unsent), (3, 0), "no more than there were");
     }
 
     #[test]
@@ -190,13 +221,13 @@ mod tests {
         fn counts_add_up(count in 0_u64..20, orders in prop::collection::vec((0_u64..25, any::<bool>()), 0..60)) {
             let orders: Vec<_> = orders
                 .into_iter()
-                .map(|(number, right)| (Order { quantity: if right { 100 } else { 1 }, ..order(number) }, 1))
+                .map(|(number, right)| (Order { quantity: if right { 100 } else { 1 }, ..order(number) }, 10_000))
                 .collect();
             let ticks = ticks(count);
             let judgement = judge(&ticks, &orders);
             let answered = judgement.answered.len() as u64;
             prop_assert_eq!(answered + judgement.faults(), orders.len() as u64);
-            prop_assert_eq!(answered + judgement.wrong + judgement.missed + judgement.unsent, count);
+            prop_assert_eq!(answered + judgement.wrong + judgement.early + judgement.missed + judgement.unsent, count);
             prop_assert_eq!(judgement.faults() > 0, judgement.fault.is_some());
         }
     }

@@ -11,7 +11,7 @@
 //!   judge: every order, after the slice
 //! ```
 //!
-//! `play` makes the datagrams, `exchange` sends them and takes the orders, `judge` judges these, `text` reads them, `trader` is the
+//! `play` makes the datagrams, `exchange` sends them and takes the orders, `slice` has what it found, `judge` judges, `text` reads orders, `trader` is the
 //! peer's end; `arms`, `rounds` and `row` are the measurement: arms in turn, their statistics, their rows.
 
 mod arms;
@@ -22,6 +22,7 @@ pub(crate) mod judge;
 pub(crate) mod play;
 mod rounds;
 mod row;
+mod slice;
 pub(crate) mod text;
 pub(crate) mod trader;
 mod wire;

@@ -197,11 +197,11 @@ impl Gaps {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use std::collections::HashSet;
 
-    pub(super) const PLAN: Plan = Plan {
+    pub(in crate::tick) const PLAN: Plan = Plan {
         seed: 7,
         symbols: 20,
         rate: 100_000,

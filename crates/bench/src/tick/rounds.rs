@@ -3,9 +3,10 @@
 
 use super::arms::Request;
 use super::describe;
-use super::exchange::{Target, TickSlice};
+use super::exchange::Target;
 use super::play::Play;
 use super::row::Found;
+use super::slice::TickSlice;
 use crate::measure::{Bench, Target as Echo, Work as EchoWork};
 use crate::path::Path;
 use crate::scenario::interleave::interrupted;
@@ -221,4 +222,64 @@ fn ratios(arms: &[Arm]) -> Vec<Ratio> {
         }
     }
     ratios
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::Slice;
+    use crate::tick::{OrderForm, Place, Profile, Work};
+    use sidestep_report::schema::Noise;
+    use std::net::Ipv4Addr;
+
+    /// Arms of two paths, works, numbers of lines, speeds and gaps each, measured in ten rounds.
+    fn measured() -> Vec<Arm> {
+        let request = Request {
+            paths: ["kernel-spin", "xdp", "ring"].iter().map(|name| Path::named(name).unwrap()).collect(),
+            works: vec![Work::Reflex, Work::Book],
+            forms: vec![OrderForm::Fix],
+            lines: vec![1, 2],
+            speeds: vec![1, 8],
+            gaps_on_a: vec![0.0, 1.0],
+            profile: Profile::Steady,
+            rate: 10_000,
+            trigger_every: 100,
+            place: Place::Any,
+            messages_per_packet: 4,
+            symbols: 10,
+            seed: 1,
+            group: Ipv4Addr::new(239, 192, 74, 20),
+            duration: Duration::from_secs(8),
+        };
+        let arm = |target: Target| {
+            let key = Key { scenario: "tick", path: target.name(), measure: TICK_TO_TRADE, ..Key::default() };
+            let mut record = Record::new(key);
+            for direction in [Direction::Forward, Direction::Backward].repeat(10) {
+                record.take(direction, Slice::of(1_000..21_000), 0, &Noise::default());
+            }
+            Arm { record, found: Found::default(), kind: Kind::Tick(target) }
+        };
+        request.targets().into_iter().map(arm).collect()
+    }
+
+    /// The goals of SPEC.md are of these pairs, and of these percentiles.
+    #[test]
+    fn every_pair_with_a_goal_has_its_ratio_and_every_arm_its_control() {
+        let arms = measured();
+        let ratios = ratios(&arms);
+        let has = |of: &str, against: &str, stat: &str| {
+            let found = ratios.iter().find(|ratio| (&*ratio.of, &*ratio.against, &*ratio.stat) == (of, against, stat));
+            assert!(found.is_some(), "{stat} of {of} against {against}");
+        };
+        has("xdp book fix", "kernel-spin book fix", "p50");
+        has("ring book fix", "kernel-spin book fix", "p50");
+        has("xdp book fix", "xdp reflex fix", "p50");
+        has("xdp book fix A+B", "xdp book fix", "p50");
+        has("xdp book fix x8", "xdp book fix", "p99");
+        has("xdp book fix A+B gap 1 %", "xdp book fix A+B", "p99.9");
+        for arm in &arms {
+            let name = arm.record.key.name();
+            ["p50", "p99", "p99.9"].into_iter().for_each(|stat| has(name, name, stat));
+        }
+    }
 }

@@ -1,7 +1,8 @@
 //! The rows of the scenario `tick`.
 
 use super::arms::Request;
-use super::exchange::{Target, TickSlice};
+use super::exchange::Target;
+use super::slice::TickSlice;
 use crate::peer::protocol::{FeedCounts, LineCounts};
 use crate::scenario::record::Record;
 use crate::stats::{Accumulator, Statistic};
@@ -15,6 +16,7 @@ pub(super) struct Found {
     lateness: Accumulator,
     detail: TickDetail,
     sent: u64,
+    received: u64,
     elapsed_s: f64,
     note: Option<String>,
 }
@@ -36,6 +38,7 @@ impl Found {
             add_feed(detail, feed);
         }
         self.sent += slice.sent;
+        self.received += slice.done.received;
         self.elapsed_s += slice.elapsed_s;
         self.note = slice.note.or(self.note.take());
     }
@@ -61,7 +64,7 @@ impl Found {
         row.loop_kind = Some("open".into());
         row.rate = Some(RateDetail {
             sent: self.sent,
-            received: self.sent.saturating_sub(self.detail.missed),
+            received: self.received,
             rate_sent: self.sent as f64 / self.elapsed_s.max(1e-9),
             from_actual_send: whole(&self.from_left),
             send_lateness: whole(&self.lateness),

@@ -9,7 +9,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 pub(crate) struct BenchTick {
     /// Paths, separated by commas: kernel-epoll, kernel-spin, uring-spin, xdp, at both ends; xdp-one-end (the trader past the
-    /// kernel, the exchange by kernel-spin); xdp-raw, the floor: a bare echo over AF_XDP
+    /// kernel, the exchange by kernel-spin); ring (the trader's feed by rings that the steering program fills, its orders and the
+    /// exchange by kernel-spin); xdp-raw, the floor: a bare echo over AF_XDP
     #[arg(long, default_value = "kernel-spin,xdp,xdp-raw", value_name = "LIST")]
     pub(crate) paths: PathList,
     /// Work of the trader: reflex (an order that was written before), decode (every message), book (books of all instruments,

@@ -77,9 +77,10 @@ fn notes(of: &[(&Row, &TickDetail)]) -> Vec<String> {
          before it was handed over; handed over: since just after its last byte was. Over a veth the sender's own call carries a frame to \
          the receiver, so that the last one leaves out most of the way"
             .into(),
-        "every order was judged after its slice: a wrong one, a second one or one without a tick ends the run. missed: no order within \
-         200 ms; late: the order came more than 10 ms after its tick. lost, recovered: messages that a line did not bring, and that another \
-         line did; dropped: datagrams that the trader's host dropped, as far as it tells"
+        "every order was judged after its slice: a wrong one, a second one, one before its tick or one without a tick ends the run. missed: \
+         no order came, also not in the 200 ms after the slice, or the exchange was too far behind to send the tick; late: the order came \
+         more than 10 ms after its tick. lost, recovered: messages that a line did not bring, and that another line did; dropped: \
+         datagrams that the trader's host dropped, as far as it tells"
             .into(),
     ]
 }

@@ -7,6 +7,7 @@
 //! One thread does all of it, past the kernel with one socket engine for groups and connection.
 
 mod orders;
+mod ring;
 mod sockets;
 mod soup;
 mod work;
@@ -24,8 +25,6 @@ use std::time::{Duration, Instant};
 
 /// Datagrams of one line that are taken before the next line is looked at: the lines of a burst stay abreast.
 const BURST: u32 = 8;
-/// Turns without a datagram between two looks at the order stream, where that is a call of its own.
-const IDLE_TURNS: u32 = 64;
 /// The time of a delayed acknowledgement: 40 ms on Linux.
 const ACKNOWLEDGED_WITHIN: Duration = Duration::from_millis(60);
 /// MoldUDP64's message count of the end of a session.
@@ -48,8 +47,9 @@ pub(crate) fn run(
         let mut came = 0;
         for line in 0..request.lines {
             for _ in 0..BURST {
-                let Some(datagram) = sockets.receive(line, orders)? else { break };
+                let Some((line, datagram)) = sockets.receive(line, orders)? else { break };
                 if is_end(datagram) {
+                    received += came;
                     break 'slice;
                 }
                 desk.take(line, datagram, orders)?;
@@ -63,7 +63,7 @@ pub(crate) fn run(
             continue;
         }
         idle += 1;
-        if idle % IDLE_TURNS == 0 || !sockets.spins() {
+        if idle % sockets.idle_turns() == 0 || !sockets.spins() {
             orders.poll()?;
             desk.poll(orders)?;
         }
@@ -73,6 +73,7 @@ pub(crate) fn run(
     }
     let (involuntary_switches, spent) = (cpu::involuntary_switches() - switches, spent.on(received));
     await_acknowledgements(orders)?;
+    sockets.check_way()?;
     let feed = desk.counts(sockets.dropped(orders));
     Ok(Done { received, involuntary_switches, cpu: spent, feed: Some(feed), ..Done::default() })
 }
