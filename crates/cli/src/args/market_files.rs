@@ -12,7 +12,8 @@ Captures are pcap or pcapng, of any byte order; BinaryFILE has messages alone, e
 length. Packed files come by a pipe: zcat FILE.gz | sidestep market decode -. Streams of TCP (OUCH,
 GLIMPSE) are skipped.
 
-Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.";
+Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.
+3 messages are missing in the BinaryFILE.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DECODE_HELP)]
@@ -31,6 +32,9 @@ pub(crate) struct MarketDecode {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the messages to a BinaryFILE instead, those of all lines once and in order; `-` for standard output
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["datagrams", "summary", "json", "symbol", "locate", "types", "count"])]
+    pub(crate) binaryfile: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Default, Args)]

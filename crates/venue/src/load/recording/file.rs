@@ -257,10 +257,10 @@ mod tests {
         bytes.extend([0, 0, 0, 9]);
         let (messages, fault) = all(of(&bytes));
         assert!(fault.is_none());
-        assert_eq!(messages.iter().map(|(at, message)| (*at, message.len())).collect::<Vec<_>>(), [
-            (0, 65_535),
-            (65_537, 65_535)
-        ]);
+        assert_eq!(
+            messages.iter().map(|(at, message)| (*at, message.len())).collect::<Vec<_>>(),
+            [(0, 65_535), (65_537, 65_535)]
+        );
     }
 
     #[test]
@@ -271,6 +271,9 @@ mod tests {
         };
         assert!(why(&[0x1f, 0x8b, 8, 0]).contains("zcat day | sidestep market exchange"));
         assert!(why(&[0x0a, 0x0d, 0x0d, 0x0a]).contains("market decode day --binaryfile"));
-        assert_eq!(why(&[0, 9, b'S']), "it ends within a message, at byte 0; all before was replayed; copy the file again for the rest");
+        assert_eq!(
+            why(&[0, 9, b'S']),
+            "it ends within a message, at byte 0; all before was replayed; copy the file again for the rest"
+        );
     }
 }

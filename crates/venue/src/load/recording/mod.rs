@@ -178,9 +178,7 @@ impl Recording {
             Frame::Message(offset, bytes) if is_first && !message::is_known(bytes[0]) => {
                 Err(Fault { offset, kind: FaultKind::NotItch })
             }
-            Frame::Message(offset, bytes) => {
-                message::parse(bytes).map(Some).map_err(|kind| Fault { offset, kind })
-            }
+            Frame::Message(offset, bytes) => message::parse(bytes).map(Some).map_err(|kind| Fault { offset, kind }),
         });
         match read {
             Ok(None) => {}
@@ -188,7 +186,13 @@ impl Recording {
                 self.pace.see(recorded.time_ns, matches!(recorded.said, Said::Add(_)));
                 self.next = Some(recorded);
             }
-            Err(fault) => (self.is_over, self.fault) = (true, Some(fault)),
+            Err(fault) => {
+                let kind = match fault.kind {
+                    FaultKind::CutOff if is_first => FaultKind::NotItch,
+                    kind => kind,
+                };
+                (self.is_over, self.fault) = (true, Some(Fault { kind, ..fault }));
+            }
         }
     }
 
@@ -338,7 +342,10 @@ impl Recording {
 
 impl fmt::Debug for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Recording").field("counters", &self.counters).field("fault", &self.fault).finish_non_exhaustive()
+        f.debug_struct("Recording")
+            .field("counters", &self.counters)
+            .field("fault", &self.fault)
+            .finish_non_exhaustive()
     }
 }
 

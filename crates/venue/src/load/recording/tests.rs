@@ -84,7 +84,8 @@ fn the_recorded_times_are_kept_divided_by_the_speed() {
     let mut first = Day::new(&settings(), 0);
     run(&mut first, 300_000_000);
     let length = |speed| {
-        let mut day = Day::recorded(of(binary_file(&feed(&first)), &RecordingSettings { speed, ..RECORDED }), &settings(), 0);
+        let mut day =
+            Day::recorded(of(binary_file(&feed(&first)), &RecordingSettings { speed, ..RECORDED }), &settings(), 0);
         run(&mut day, u64::MAX)
     };
     let (once, fourfold) = (length(1), length(4));
@@ -190,7 +191,8 @@ fn of_an_order_that_clients_have_taken_nothing_is_left_to_trade() {
 
 #[test]
 fn a_recorded_order_trades_with_a_client_and_a_replaced_one_comes_back() {
-    let (day, answers) = with_client(&[add(9, Side::Buy, 1, 50)], (Side::Buy, 30, 100), &[add(1, Side::Sell, 100, 100)]);
+    let (day, answers) =
+        with_client(&[add(9, Side::Buy, 1, 50)], (Side::Buy, 30, 100), &[add(1, Side::Sell, 100, 100)]);
     assert_eq!((filled(&answers), level(&day, Side::Sell)), (30, Some((100, 70, 0))));
     let replaced = itch::replaced(HEADER, 1, 2, 80, 110).to_vec();
     let (day, _) = with_client(&[add(1, Side::Sell, 100, 100)], (Side::Buy, 100, 100), &[replaced]);
@@ -221,16 +223,18 @@ fn an_empty_recording_is_over_at_once() {
 
 /// Messages about few orders of few prices: most of them do not fit.
 fn muddle() -> impl Strategy<Value = Vec<Vec<u8>>> {
-    let one = (0..5_u8, 0..6_u64, 0..6_u64, 0..300_u32, 1..6_u32, any::<bool>()).prop_map(|(kind, a, b, shares, price, buys)| {
-        let side = if buys { Side::Buy } else { Side::Sell };
-        match kind {
-            0 => add(a, side, shares, price),
-            1 => itch::executed(HEADER, a, shares, 1).to_vec(),
-            2 => itch::cancelled(HEADER, a, shares).to_vec(),
-            3 => itch::deleted(HEADER, a).to_vec(),
-            _ => itch::replaced(HEADER, a, b, shares, price).to_vec(),
-        }
-    });
+    let one = (0..5_u8, 0..6_u64, 0..6_u64, 0..300_u32, 1..6_u32, any::<bool>()).prop_map(
+        |(kind, a, b, shares, price, buys)| {
+            let side = if buys { Side::Buy } else { Side::Sell };
+            match kind {
+                0 => add(a, side, shares, price),
+                1 => itch::executed(HEADER, a, shares, 1).to_vec(),
+                2 => itch::cancelled(HEADER, a, shares).to_vec(),
+                3 => itch::deleted(HEADER, a).to_vec(),
+                _ => itch::replaced(HEADER, a, b, shares, price).to_vec(),
+            }
+        },
+    );
     proptest::collection::vec(one, 1..80)
 }
 

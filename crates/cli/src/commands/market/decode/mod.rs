@@ -1,7 +1,8 @@
 //! `sidestep market decode`.
 //!
-//! `filter` decides which messages are printed, `printer` prints them, `summary` counts.
+//! `filter` decides which messages are printed, `printer` prints them, `summary` counts; `binary_file` writes them instead.
 
+mod binary_file;
 mod filter;
 mod printer;
 mod summary;
@@ -25,6 +26,15 @@ use summary::Summary;
 const REASONS_MAX: usize = 32;
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    if let Some(path) = &args.binaryfile {
+        return match input::open(&args.file)? {
+            Input::Capture(capture) => binary_file::write(args, &Filter::new(&args.filter), capture, path),
+            Input::Messages(_) => {
+                Err(Problem::usage(format!("cannot decode {}", args.file.display()), "it is a BinaryFILE already")
+                    .next("leave --binaryfile away"))
+            }
+        };
+    }
     let mut decoder = Decoder {
         args,
         filter: Filter::new(&args.filter),
