@@ -1,6 +1,6 @@
 //! The flags of `sidestep market decode`, `replay` and `generate`: commands on files.
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sidestep_feed_handler::Line;
 use sidestep_market::units::Symbol;
 use std::net::{IpAddr, SocketAddr};
@@ -21,6 +21,9 @@ pub(crate) struct MarketDecode {
     /// A capture (pcap, pcapng) or a file of messages (BinaryFILE); `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// What the datagrams have
+    #[arg(long, value_enum, default_value_t = MarketProtocol::Itch)]
+    pub(crate) protocol: MarketProtocol,
     #[command(flatten)]
     pub(crate) filter: DecodeFilter,
     /// Print each datagram's time, addresses and numbers before its messages
@@ -35,6 +38,14 @@ pub(crate) struct MarketDecode {
     /// Write the messages to a BinaryFILE instead, those of all lines once and in order; `-` for standard output
     #[arg(long, value_name = "OUT", conflicts_with_all = ["datagrams", "summary", "json", "symbol", "locate", "types", "count"])]
     pub(crate) binaryfile: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MarketProtocol {
+    /// TotalView-ITCH 5.0 in MoldUDP64
+    Itch,
+    /// The layout of CME MDP 3.0, by the views of our schema
+    Mdp,
 }
 
 #[derive(Clone, Debug, Default, Args)]
