@@ -324,8 +324,9 @@ pub mod market {
     pub mod sbe {
         #[doc(inline)]
         pub use sidestep_market::sbe::{
-            Dimension, End, Entries, Entry, Group, Header, Length, Malformed, MessageHeader, NESTING_MAX, NestedEntry,
-            NestedGroup, Received, Stage, Tail, Unwritable, Writer, chunk, chunk_mut, field, present, put, text,
+            Char, Dimension, End, Entries, Entry, Fields, Group, Header, Length, Malformed, MessageHeader, NESTING_MAX,
+            NestedEntry, NestedGroup, Part, Received, Show, Stage, Tail, Unwritable, Value, Walker, Writer, chunk,
+            chunk_mut, field, present, put, text, walk_group, walk_nested,
         };
     }
 

@@ -233,7 +233,8 @@ sidestep fix decode --dictionary FIX44.xml capture.txt",
         "market exchange",
         "sidestep market exchange                          on loopback: feed, snapshots, orders by OUCH
 sidestep market exchange --interface eth1 --rate 500k --profile open --fix 0.0.0.0:9876
-sidestep market exchange --symbols 10 --rate 100 --loss-a 1% --duration 60 --json -",
+sidestep market exchange --symbols 10 --rate 100 --loss-a 1% --duration 60 --json -
+sidestep market exchange --profile replay:day.itch --from 09:30 --speed 4",
     ),
     (
         "market watch",
@@ -247,7 +248,9 @@ sidestep market watch --line eth1:239.192.0.1:26400 --publish /dev/shm/feed",
         "market decode",
         "sidestep market decode day.pcapng --symbol AAPL --type AFEC
 sidestep market decode day.pcap --group 239.192.0.1:26400 --summary
-sidestep market decode - --json                     as in: zcat 01302019.NASDAQ_ITCH50.gz |",
+sidestep market decode - --json                     as in: zcat 01302019.NASDAQ_ITCH50.gz |
+sidestep market decode day.pcapng --binaryfile day.itch
+sidestep market decode day.pcap --protocol mdp --port 14310",
     ),
     (
         "market record",

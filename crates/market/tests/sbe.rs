@@ -7,7 +7,7 @@ mod everything;
 use everything::types::{EngineBoosterMarks, EngineKind, Flags, Level, Side};
 use everything::{Empty, EmptyEncoder, Fields, FieldsEncoder, Grown, GrownEncoder, Message, Parts, PartsEncoder};
 use proptest::prelude::*;
-use sidestep_market::sbe::{Header, Malformed, Unwritable};
+use sidestep_market::sbe::{Fields as _, Header, Malformed, Part, Unwritable, Value, Walker};
 
 /// A leg: quantity, fills (count, parties (role, name)), memo.
 type Leg = (u64, Vec<(u16, Vec<(u8, Vec<u8>)>)>, Vec<u8>);
@@ -393,4 +393,92 @@ fn counts_and_lengths_that_do_not_fit_are_refused() {
     assert_eq!(points.entry().unwrap_err(), Unwritable::TooManyEntries { max: 254 });
     let names = points.end().legs().unwrap().end().names().unwrap();
     assert_eq!(names.end().note(&[0; 255]).unwrap_err(), Unwritable::TooLong { max: 254 });
+}
+
+/// Writes fields behind each other: `name=value`, parts in brackets.
+#[derive(Default)]
+struct Printed(String);
+
+impl Walker for Printed {
+    fn value(&mut self, name: &'static str, value: Value<'_>) {
+        let value = match value {
+            Value::Null => "null".to_owned(),
+            Value::Number(number) => number.to_string(),
+            Value::Float(number) => format!("{number:?}"),
+            Value::Text(bytes) => format!("{:?}", sidestep_market::sbe::text(bytes)),
+            Value::Enum(name, code) => format!("{}({code})", name.unwrap_or("?")),
+            Value::Set(bits, choice) => (0..16)
+                .filter(|bit| bits >> bit & 1 == 1)
+                .map(|bit| choice(bit).unwrap_or("?"))
+                .collect::<Vec<_>>()
+                .join("+"),
+        };
+        self.0 += &format!("{name}={value} ");
+    }
+
+    fn begin(&mut self, name: &'static str, part: Part) {
+        self.0 += &match part {
+            Part::Entry => "{ ".to_owned(),
+            Part::Group | Part::Array => format!("{name}=[ "),
+            Part::Composite => format!("{name}=( "),
+        };
+    }
+
+    fn end(&mut self) {
+        self.0.push_str("; ");
+    }
+}
+
+fn walked(bytes: &[u8]) -> (String, Result<(), Malformed>) {
+    let mut printed = Printed::default();
+    let result = Message::decode(bytes).unwrap().walk(&mut printed);
+    (printed.0, result)
+}
+
+#[test]
+fn parts_are_walked_in_their_order_and_a_fault_ends_the_walk() {
+    let content = Content {
+        number: 5,
+        points: vec![(-1, None, Some(3))],
+        legs: vec![(9, vec![(2, vec![(b'B', b"me".to_vec())])], b"memo".to_vec())],
+        names: vec![b"n".to_vec()],
+        note: b"note".to_vec(),
+        blob: Some(Vec::new()),
+    };
+    let mut buffer = [0; 256];
+    let length = write(&content, &mut buffer).unwrap();
+    let (text, result) = walked(&buffer[..length]);
+    let expected = "Number=5 Points=[ { X=-1 Y=null Z=3 ; ; Legs=[ { Quantity=9 Fills=[ { Count=2 Parties=[ { Role=Buy(66) \
+                    Party=\"me\" ; ; ; ; Memo=\"memo\" ; ; Names=[ { Name=\"n\" ; ; Note=\"note\" Blob=\"\" ";
+    assert_eq!((text.as_str(), result), (expected, Ok(())));
+    for end in 10..length {
+        let (text, result) = walked(&buffer[..end]);
+        assert!(result.is_err() && expected.starts_with(&text), "{end}: {text}");
+    }
+}
+
+#[test]
+fn fields_of_every_kind_are_walked_and_those_of_later_versions_are_null() {
+    let mut buffer = [0; 180];
+    let mut message = fields(&mut buffer);
+    let mut block = message.fields();
+    block.type_(b'x').int8_field(-1).float_field(0.5).code(b"IBM\0\0\0").three([1, -2, 3]).side(Side(b'?'));
+    block.flags(Flags::default().with_first(true).with_last(true)).added(7).price().mantissa(Some(12));
+    let length = buffer.len();
+    let (text, result) = walked(&buffer[..length]);
+    assert_eq!(result, Ok(()));
+    for part in [
+        "type=\"x\" Int8Field=-1 ",
+        "FloatField=0.5 ",
+        "OptionalInt8=null ",
+        "Code=\"IBM\" OptionalCode=null Three=[ Three=1 Three=-2 Three=3 ; Side=?(63) OptionalSide=null ",
+        "Flags=First+Last Engine=( capacity=0 fuel=\"Petrol\" ",
+        "Price=( mantissa=12 exponent=-9 ; Venue=\"XSSP\" FixedSide=Sell(83) Added=7 ",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    // Version 1 has none of the later ones.
+    buffer[6..8].copy_from_slice(&1_u16.to_be_bytes());
+    let (text, _) = walked(&buffer[..length]);
+    assert!(text.ends_with("Added=null AddedOptional=null AddedCode=null AddedLevel=null AddedFlags=null AddedPrice=null AddedThree=null "), "{text}");
 }

@@ -49,6 +49,17 @@ impl Core {
         self.locates.get(&symbol).copied()
     }
 
+    /// Adds an instrument, if there is none of this symbol, and publishes it. Its locate code; `None` if all are taken.
+    pub fn list(&mut self, time_ns: u64, symbol: Symbol) -> Option<u16> {
+        if let Some(locate) = self.locate(symbol) {
+            return Some(locate);
+        }
+        let locate = self.matching.add(symbol)?;
+        self.locates.insert(symbol, locate);
+        self.matching.list(time_ns, locate, &mut self.output);
+        Some(locate)
+    }
+
     /// See [`Matching::enter`].
     ///
     /// # Errors

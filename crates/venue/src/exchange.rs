@@ -1,7 +1,7 @@
 //! A day of the exchange without its doors: the opening, the load at its pace, the end.
 
 use crate::core::Core;
-use crate::load::{Load, LoadSettings, Pace, Profile};
+use crate::load::{Load, LoadSettings, Pace, Profile, Recording};
 use crate::matching::{Limits, Matching};
 use crate::service::Time;
 
@@ -35,7 +35,15 @@ enum Part {
     Lists(u16),
     Fills,
     Trades,
+    Replays,
     Closed,
+}
+
+/// Where the orders of the load come from.
+#[derive(Debug)]
+enum Source {
+    Made { load: Box<Load>, pace: Pace },
+    Recorded(Box<Recording>),
 }
 
 /// A day of trading.
@@ -43,8 +51,7 @@ enum Part {
 pub struct Day {
     /// The books, and the messages that came of them.
     pub core: Core,
-    load: Load,
-    pace: Pace,
+    source: Source,
     settings: DaySettings,
     part: Part,
     /// When this part has begun, ns.
@@ -59,10 +66,22 @@ impl Day {
     /// A day that begins now.
     pub fn new(settings: &DaySettings, now_ns: u64) -> Self {
         let matching = Matching::new(Load::symbols(&settings.load), settings.limits);
+        let load = Box::new(Load::new(&settings.load));
+        let pace = Pace::new(settings.profile, settings.rate.max(1), settings.load.seed);
+        Self::of(Source::Made { load, pace }, matching, settings, now_ns)
+    }
+
+    /// A recorded day that begins now. It has the instruments, orders and times of the recording; load, profile, rate and speed of the
+    /// settings are not looked at. It is over with the recording.
+    pub fn recorded(recording: Recording, settings: &DaySettings, now_ns: u64) -> Self {
+        let matching = Matching::new([], settings.limits);
+        Self::of(Source::Recorded(Box::new(recording)), matching, settings, now_ns)
+    }
+
+    fn of(source: Source, matching: Matching, settings: &DaySettings, now_ns: u64) -> Self {
         Self {
             core: Core::new(matching, settings.history),
-            load: Load::new(&settings.load),
-            pace: Pace::new(settings.profile, settings.rate.max(1), settings.load.seed),
+            source,
             settings: *settings,
             part: Part::Begins,
             since_ns: now_ns,
@@ -75,7 +94,13 @@ impl Day {
     /// Does what is due. Returns the messages of the opening or the load that were published.
     pub fn poll(&mut self, time: Time) -> usize {
         let mut steps = 0;
-        while steps < STEPS_MAX && self.is_due(time.mono_ns) {
+        while steps < STEPS_MAX {
+            if let (Part::Replays, Source::Recorded(recording)) = (self.part, &mut self.source) {
+                recording.fetch();
+            }
+            if !self.is_due(time.mono_ns) {
+                break;
+            }
             self.step(time);
             steps += 1;
         }
@@ -84,16 +109,38 @@ impl Day {
 
     /// ns until the next message is due; `None` if none will be.
     pub fn due_in_ns(&self, now_ns: u64) -> Option<u64> {
-        let is_over = self.part == Part::Closed || self.part == Part::Trades && self.settings.rate == 0;
-        (!is_over).then(|| (self.since_ns + self.due_ns).saturating_sub(now_ns))
+        let due_ns = match (self.part, &self.source) {
+            (Part::Closed, _) => None,
+            (Part::Trades, _) => (self.settings.rate > 0).then_some(self.due_ns),
+            (Part::Replays, Source::Recorded(recording)) => recording.due_ns(now_ns.saturating_sub(self.since_ns)),
+            _ => Some(self.due_ns),
+        };
+        due_ns.map(|due_ns| (self.since_ns + due_ns).saturating_sub(now_ns))
     }
 
-    /// True from the start of market hours to the end.
+    /// True from the start of market hours, or of a recording's times, to the end.
     pub fn is_trading(&self) -> bool {
-        self.part == Part::Trades
+        match self.part {
+            Part::Trades => true,
+            Part::Replays => self.recording().is_some_and(Recording::is_trading),
+            _ => false,
+        }
     }
 
-    /// Messages of the load since the start of market hours.
+    /// True when a recording has nothing more. A load that is made never ends.
+    pub fn is_over(&self) -> bool {
+        self.recording().is_some_and(Recording::is_over)
+    }
+
+    /// The recording.
+    pub fn recording(&self) -> Option<&Recording> {
+        match &self.source {
+            Source::Recorded(recording) => Some(recording),
+            Source::Made { .. } => None,
+        }
+    }
+
+    /// Messages of the load since it is [trading](Self::is_trading).
     pub fn steps(&self) -> u64 {
         self.steps
     }
@@ -116,18 +163,37 @@ impl Day {
     }
 
     fn step(&mut self, time: Time) {
+        match (self.part, &mut self.source) {
+            (Part::Closed, _) => {}
+            (Part::Begins, source) => {
+                self.core.matching.begin(time.day_ns, &mut self.core.output);
+                let is_recorded = matches!(source, Source::Recorded(_));
+                self.part = if is_recorded { Part::Replays } else { Part::Lists(1) };
+                self.due_ns += 1_000_000_000 / OPENING_RATE;
+            }
+            (_, Source::Recorded(recording)) => {
+                if recording.is_trading() {
+                    self.steps += 1;
+                    let due_ns = recording.due_ns(0).unwrap_or_default();
+                    self.late_max_ns = self.late_max_ns.max(time.mono_ns.saturating_sub(self.since_ns + due_ns));
+                }
+                recording.step(time.day_ns, &mut self.core);
+            }
+            (_, Source::Made { .. }) => self.step_of_load(time),
+        }
+    }
+
+    /// One message of the opening or of the load that is made.
+    fn step_of_load(&mut self, time: Time) {
+        let Source::Made { load, .. } = &mut self.source else { return };
         let Core { matching, output, .. } = &mut self.core;
         match self.part {
-            Part::Begins => {
-                matching.begin(time.day_ns, output);
-                self.part = Part::Lists(1);
-            }
             Part::Lists(locate) if usize::from(locate) <= matching.instruments() => {
                 matching.list(time.day_ns, locate, output);
                 self.part = if locate < u16::MAX { Part::Lists(locate + 1) } else { Part::Fills };
             }
             Part::Lists(_) => self.part = Part::Fills,
-            Part::Fills if self.load.open(time.day_ns, matching, output) => {}
+            Part::Fills if load.open(time.day_ns, matching, output) => {}
             Part::Fills => {
                 matching.start(time.day_ns, output);
                 (self.part, self.since_ns) = (Part::Trades, time.mono_ns);
@@ -136,18 +202,21 @@ impl Day {
             }
             Part::Trades => {
                 self.late_max_ns = self.late_max_ns.max(time.mono_ns - self.since_ns - self.due_ns);
-                self.load.step(time.day_ns, matching, output);
+                load.step(time.day_ns, matching, output);
                 self.steps += 1;
                 self.due_ns = self.next_due_ns();
                 return;
             }
-            Part::Closed => return,
+            Part::Begins | Part::Replays | Part::Closed => return,
         }
         self.due_ns += 1_000_000_000 / OPENING_RATE;
     }
 
     fn next_due_ns(&mut self) -> u64 {
-        self.pace.next_due_ns() / self.settings.speed.max(1)
+        match &mut self.source {
+            Source::Made { pace, .. } => pace.next_due_ns() / self.settings.speed.max(1),
+            Source::Recorded(_) => 0,
+        }
     }
 }
 

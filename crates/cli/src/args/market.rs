@@ -3,10 +3,11 @@
 use super::{MarketDecode, MarketGenerate, MarketRecord, MarketReplay, MarketWatch};
 use crate::args_fix::Thread;
 use crate::values::duration;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use sidestep_venue::tape::MESSAGES_PER_PACKET_MAX;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 #[derive(Debug, Subcommand)]
@@ -30,7 +31,15 @@ const NOTES: &str = "\
 ITCH 5.0 goes to two groups by MoldUDP64, in datagrams of different boundaries. GLIMPSE and OUCH are
 over SoupBinTCP 3.00, with any user and password; an OUCH client resumes by the sequence number of
 its login. Equal seeds give equal orders of the load. The first Ctrl-C ends the session, which is
-told for 2.5 s; re-requests are answered meanwhile. Do not connect it to a market.";
+told for 2.5 s; re-requests are answered meanwhile. Do not connect it to a market.
+
+--profile replay:FILE enters the orders of a recorded day of ITCH 5.0 (BinaryFILE), with its
+instruments and times; --symbols, --live-orders and --rate do not count then. An execution becomes
+an order of the other side. A message that does not fit is skipped; how many were, and why, is told
+at the end, which comes with the file's. A capture becomes such a file by:
+sidestep market decode day.pcapng --binaryfile FILE
+
+Exit codes: 1 the recording cannot be read to its end.";
 
 #[derive(Debug, Args)]
 #[command(after_help = NOTES)]
@@ -84,15 +93,19 @@ pub(crate) struct MarketExchange {
     /// Messages per second of the load; 0: none after the opening
     #[arg(long, default_value = "10k", value_name = "N", help_heading = "Load", value_parser = rate)]
     pub(crate) rate: u64,
-    /// Course of the rate
-    #[arg(long, value_enum, default_value_t = LoadProfile::Steady, help_heading = "Load")]
+    /// Course of the rate: `steady`; `open`, eight times the rate at first, falling to once within --burst; `sparse`, a hundredth;
+    /// `replay:FILE`, the orders and times of a recording, `-` for standard input
+    #[arg(long, default_value = "steady", value_name = "PROFILE", help_heading = "Load")]
     pub(crate) profile: LoadProfile,
     /// Length of the opening burst
     #[arg(long, default_value = "10s", value_name = "TIME", help_heading = "Load", value_parser = duration)]
     pub(crate) burst: Duration,
-    /// How many times faster than the profile messages come
+    /// How many times faster than the profile, or the recording, messages come
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load", value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) speed: u64,
+    /// The time of day from which a recording's times are waited for, such as 09:30 [default: its first order's]
+    #[arg(long, value_name = "HH:MM[:SS]", help_heading = "Load", value_parser = time_of_day)]
+    pub(crate) from: Option<u64>,
     /// Seed of the load and of the losses
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Load")]
     pub(crate) seed: u64,
@@ -106,14 +119,47 @@ pub(crate) struct MarketExchange {
     pub(crate) json: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+/// The course of the load's rate, or the file that has its orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum LoadProfile {
-    /// The same rate all the time
     Steady,
-    /// Eight times the rate at first, falling to once within --burst
     Open,
-    /// A hundredth of the rate: idle connections, cold caches
     Sparse,
+    Replay(PathBuf),
+}
+
+impl FromStr for LoadProfile {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match (text, text.strip_prefix("replay:")) {
+            ("steady", _) => Ok(Self::Steady),
+            ("open", _) => Ok(Self::Open),
+            ("sparse", _) => Ok(Self::Sparse),
+            (_, Some(file)) if !file.is_empty() => Ok(Self::Replay(file.into())),
+            _ => Err("write steady, open, sparse or replay:FILE".to_owned()),
+        }
+    }
+}
+
+/// A time of day, as ns since midnight.
+fn time_of_day(text: &str) -> Result<u64, String> {
+    let part = |digits: &str, end: u64| {
+        let is_number = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<u64>().ok().filter(|number| is_number && *number < end)
+    };
+    let parts: Vec<&str> = text.split(':').collect();
+    let seconds = match parts[..] {
+        [hours, minutes] => part(hours, 24).zip(part(minutes, 60)).map(|(hours, minutes)| hours * 3_600 + minutes * 60),
+        [hours, minutes, seconds] => part(hours, 24)
+            .zip(part(minutes, 60))
+            .zip(part(seconds, 60))
+            .map(|((hours, minutes), seconds)| hours * 3_600 + minutes * 60 + seconds),
+        _ => None,
+    };
+    seconds
+        .map(|seconds| seconds * 1_000_000_000)
+        .ok_or_else(|| "write a time of day, such as 09:30 or 09:29:55".to_owned())
 }
 
 /// A number with k or M behind it, up to `max`.
@@ -162,5 +208,22 @@ mod tests {
             assert!(loss(wrong).is_err(), "{wrong}");
         }
         assert!(history("0").is_err());
+    }
+
+    #[test]
+    fn a_profile_is_a_course_or_a_file() {
+        assert_eq!("open".parse(), Ok(LoadProfile::Open));
+        assert_eq!("replay:day:1.itch".parse(), Ok(LoadProfile::Replay("day:1.itch".into())));
+        for wrong in ["", "replay", "replay:", "Steady", "day.itch"] {
+            assert!(wrong.parse::<LoadProfile>().is_err_and(|why| why.contains("replay:FILE")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_has_hours_and_minutes() {
+        assert_eq!((time_of_day("09:30"), time_of_day("23:59:59")), (Ok(34_200_000_000_000), Ok(86_399_000_000_000)));
+        for wrong in ["", "9:30", "09", "24:00", "09:60", "09:30:60", "09:30:00:00", "-1:00", "+9:30"] {
+            assert!(time_of_day(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The flags of `sidestep market decode`, `replay` and `generate`: commands on files.
 
 use crate::values::duration;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use sidestep_feed_handler::Line;
 use sidestep_market::units::Symbol;
 use std::net::{IpAddr, SocketAddr};
@@ -14,7 +14,8 @@ Captures are pcap or pcapng, of any byte order; BinaryFILE has messages alone, e
 length. Packed files come by a pipe: zcat FILE.gz | sidestep market decode -. Streams of TCP (OUCH,
 GLIMPSE) are skipped.
 
-Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.";
+Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.
+3 messages are missing in the BinaryFILE.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DECODE_HELP)]
@@ -22,6 +23,9 @@ pub(crate) struct MarketDecode {
     /// A capture (pcap, pcapng) or a file of messages (BinaryFILE); `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
+    /// What the datagrams have
+    #[arg(long, value_enum, default_value_t = MarketProtocol::Itch)]
+    pub(crate) protocol: MarketProtocol,
     #[command(flatten)]
     pub(crate) filter: DecodeFilter,
     /// Print each datagram's time, addresses and numbers before its messages
@@ -33,6 +37,17 @@ pub(crate) struct MarketDecode {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write the messages to a BinaryFILE instead, those of all lines once and in order; `-` for standard output
+    #[arg(long, value_name = "OUT", conflicts_with_all = ["datagrams", "summary", "json", "symbol", "locate", "types", "count"])]
+    pub(crate) binaryfile: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MarketProtocol {
+    /// TotalView-ITCH 5.0 in MoldUDP64
+    Itch,
+    /// The layout of CME MDP 3.0, by the views of our schema
+    Mdp,
 }
 
 #[derive(Clone, Debug, Default, Args)]

@@ -43,8 +43,10 @@ mod block;
 mod encode;
 mod error;
 mod group;
+mod walk;
 
 pub use block::{End, Header, Received, Stage, Tail, chunk, chunk_mut, field, present, put, text};
 pub use encode::{MessageHeader, NESTING_MAX, Writer};
 pub use error::{Malformed, Unwritable};
 pub use group::{Dimension, Entries, Entry, Group, Length, NestedEntry, NestedGroup};
+pub use walk::{Char, Fields, Part, Show, Value, Walker, walk_group, walk_nested};

@@ -33,3 +33,9 @@ impl<'a> Empty<'a> {
         self.block
     }
 }
+
+impl sbe::Fields for Empty<'_> {
+    fn walk(&self, _: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        Ok(())
+    }
+}

@@ -241,3 +241,43 @@ impl<'a> Fields<'a> {
         Some(std::array::from_fn(|index| i32::from_be_bytes(sbe::field(bytes, 4 * index))))
     }
 }
+
+impl sbe::Fields for Fields<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&sbe::Char(self.type_()), "type", walker);
+        sbe::Show::show(&self.int8_field(), "Int8Field", walker);
+        sbe::Show::show(&self.int16_field(), "Int16Field", walker);
+        sbe::Show::show(&self.int32_field(), "Int32Field", walker);
+        sbe::Show::show(&self.int64_field(), "Int64Field", walker);
+        sbe::Show::show(&self.uint8_field(), "Uint8Field", walker);
+        sbe::Show::show(&self.uint16_field(), "Uint16Field", walker);
+        sbe::Show::show(&self.uint32_field(), "Uint32Field", walker);
+        sbe::Show::show(&self.uint64_field(), "Uint64Field", walker);
+        sbe::Show::show(&self.float_field(), "FloatField", walker);
+        sbe::Show::show(&self.double_field(), "DoubleField", walker);
+        sbe::Show::show(&self.optional_int8(), "OptionalInt8", walker);
+        sbe::Show::show(&self.optional_uint16(), "OptionalUint16", walker);
+        sbe::Show::show(&self.optional_int64(), "OptionalInt64", walker);
+        sbe::Show::show(&self.optional_double(), "OptionalDouble", walker);
+        sbe::Show::show(&sbe::Char(self.optional_char()), "OptionalChar", walker);
+        sbe::Show::show(&self.code(), "Code", walker);
+        sbe::Show::show(&self.optional_code(), "OptionalCode", walker);
+        sbe::Show::show(&self.three(), "Three", walker);
+        sbe::Show::show(&self.side(), "Side", walker);
+        sbe::Show::show(&self.optional_side(), "OptionalSide", walker);
+        sbe::Show::show(&self.level(), "Level", walker);
+        sbe::Show::show(&self.flags(), "Flags", walker);
+        sbe::Show::show(&self.engine(), "Engine", walker);
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.venue(), "Venue", walker);
+        sbe::Show::show(&self.fixed_side(), "FixedSide", walker);
+        sbe::Show::show(&self.added(), "Added", walker);
+        sbe::Show::show(&self.added_optional(), "AddedOptional", walker);
+        sbe::Show::show(&self.added_code(), "AddedCode", walker);
+        sbe::Show::show(&self.added_level(), "AddedLevel", walker);
+        sbe::Show::show(&self.added_flags(), "AddedFlags", walker);
+        sbe::Show::show(&self.added_price(), "AddedPrice", walker);
+        sbe::Show::show(&self.added_three(), "AddedThree", walker);
+        Ok(())
+    }
+}

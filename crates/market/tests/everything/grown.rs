@@ -75,6 +75,15 @@ impl<'a> AfterEarly<'a> {
     }
 }
 
+impl sbe::Fields for Grown<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.number(), "Number", walker);
+        let stage = sbe::walk_group(self.early()?, "Early", walker)?;
+        sbe::walk_group(stage.late()?, "Late", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Early`.
 pub type Early<'a> = sbe::Group<'a, EarlyEntry<'a>, AfterEarly<'a>>;
 
@@ -108,6 +117,13 @@ impl<'a> EarlyEntry<'a> {
     }
 }
 
+impl sbe::Fields for EarlyEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.a(), "A", walker);
+        Ok(())
+    }
+}
+
 /// The group `Late`.
 pub type Late<'a> = sbe::Group<'a, LateEntry<'a>, sbe::End<'a>>;
 
@@ -138,5 +154,12 @@ impl<'a> LateEntry<'a> {
     #[inline(always)]
     pub fn b(&self) -> u16 {
         u16::from_be_bytes(sbe::field(self.block, 0))
+    }
+}
+
+impl sbe::Fields for LateEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.b(), "B", walker);
+        Ok(())
     }
 }

@@ -75,3 +75,28 @@ impl<'a> Message<'a> {
         })
     }
 }
+
+impl Message<'_> {
+    /// The name of the message in the schema; nothing if it has none.
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Fields(_) => "Fields",
+            Self::Parts(_) => "Parts",
+            Self::Empty(_) => "Empty",
+            Self::Grown(_) => "Grown",
+            Self::Unknown(..) => return None,
+        })
+    }
+}
+
+impl sbe::Fields for Message<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        match self {
+            Self::Fields(message) => sbe::Fields::walk(message, walker),
+            Self::Parts(message) => sbe::Fields::walk(message, walker),
+            Self::Empty(message) => sbe::Fields::walk(message, walker),
+            Self::Grown(message) => sbe::Fields::walk(message, walker),
+            Self::Unknown(..) => Ok(()),
+        }
+    }
+}

@@ -149,6 +149,20 @@ impl<'a> AfterNote<'a> {
     }
 }
 
+impl sbe::Fields for Parts<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.number(), "Number", walker);
+        let stage = sbe::walk_group(self.points()?, "Points", walker)?;
+        let stage = sbe::walk_nested(stage.legs()?, "Legs", walker)?;
+        let stage = sbe::walk_nested(stage.names()?, "Names", walker)?;
+        let (data, stage) = stage.note()?;
+        sbe::Show::show(&data, "Note", walker);
+        let (data, _) = stage.blob()?;
+        sbe::Show::show(&data, "Blob", walker);
+        Ok(())
+    }
+}
+
 /// Entries that are blocks.
 pub type Points<'a> = sbe::Group<'a, PointsEntry<'a>, AfterPoints<'a>>;
 
@@ -192,6 +206,15 @@ impl<'a> PointsEntry<'a> {
     #[inline(always)]
     pub fn z(&self) -> Option<u8> {
         Some(u8::from_be_bytes(self.received.field(2, 8)?))
+    }
+}
+
+impl sbe::Fields for PointsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.x(), "X", walker);
+        sbe::Show::show(&self.y(), "Y", walker);
+        sbe::Show::show(&self.z(), "Z", walker);
+        Ok(())
     }
 }
 
@@ -266,6 +289,16 @@ impl<'a> LegsAfterFills<'a> {
     }
 }
 
+impl sbe::Fields for LegsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.quantity(), "Quantity", walker);
+        let stage = sbe::walk_nested(self.fills()?, "Fills", walker)?;
+        let (data, _) = stage.memo()?;
+        sbe::Show::show(&data, "Memo", walker);
+        Ok(())
+    }
+}
+
 /// The group `Fills`.
 pub type LegsFills<'a> = sbe::NestedGroup<'a, LegsFillsEntry<'a>, LegsAfterFills<'a>>;
 
@@ -308,6 +341,14 @@ impl<'a> LegsFillsEntry<'a> {
     #[inline]
     pub fn parties(&self) -> Result<LegsFillsParties<'a>, sbe::Malformed> {
         sbe::NestedGroup::open::<types::GroupSizeDimension>(self.tail, 0)
+    }
+}
+
+impl sbe::Fields for LegsFillsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.count(), "Count", walker);
+        sbe::walk_nested(self.parties()?, "Parties", walker)?;
+        Ok(())
     }
 }
 
@@ -357,6 +398,15 @@ impl<'a> LegsFillsPartiesEntry<'a> {
     }
 }
 
+impl sbe::Fields for LegsFillsPartiesEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.role(), "Role", walker);
+        let (data, _) = self.party()?;
+        sbe::Show::show(&data, "Party", walker);
+        Ok(())
+    }
+}
+
 /// Entries of var-data alone.
 pub type Names<'a> = sbe::NestedGroup<'a, NamesEntry<'a>, AfterNames<'a>>;
 
@@ -394,5 +444,13 @@ impl<'a> NamesEntry<'a> {
     pub fn name(&self) -> Result<(&'a [u8], sbe::End<'a>), sbe::Malformed> {
         let (data, tail) = self.tail.data::<types::ShortDataLength>("Name", 0)?;
         Ok((data.unwrap_or_default(), sbe::Stage::at(tail)))
+    }
+}
+
+impl sbe::Fields for NamesEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        let (data, _) = self.name()?;
+        sbe::Show::show(&data, "Name", walker);
+        Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! `mod.rs`: the modules, and a message of any type.
 
-use super::Context;
 use super::text::{Out, described};
+use super::{Context, walk};
 use crate::File;
 
 /// The file.
@@ -102,4 +102,5 @@ fn message(out: &mut Out, context: &Context<'_>) {
     out.line(2, "})");
     out.line(1, "}");
     out.line(0, "}");
+    walk::message(out, context);
 }

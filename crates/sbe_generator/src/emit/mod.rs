@@ -7,6 +7,7 @@ mod field;
 mod text;
 mod types;
 mod view;
+mod walk;
 
 use crate::File;
 use crate::schema::{Schema, Set};

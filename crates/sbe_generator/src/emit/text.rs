@@ -73,6 +73,19 @@ impl Out {
         self.line(depth, format!("){returns} {{"));
     }
 
+    /// A call, on several lines if one is too short.
+    pub(super) fn call(&mut self, depth: usize, head: &str, arguments: &[&str], end: &str) {
+        let line = format!("{head}({}){end}", arguments.join(", "));
+        if 4 * depth + line.len() <= WIDTH {
+            return self.line(depth, line);
+        }
+        self.line(depth, format!("{head}("));
+        for argument in arguments {
+            self.line(depth + 1, format!("{argument},"));
+        }
+        self.line(depth, format!("){end}"));
+    }
+
     /// `head = tail;`, on two lines if one is too short.
     pub(super) fn assign(&mut self, depth: usize, head: &str, tail: &str) {
         let line = format!("{head} = {tail};");

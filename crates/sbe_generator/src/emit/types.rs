@@ -1,7 +1,7 @@
 //! The folder `types`: enumerations, sets, composites, and the composites that SBE itself uses.
 
 use super::text::{Names, Out, described, snake};
-use super::{Context, bit, block, field};
+use super::{Context, bit, block, field, walk};
 use crate::File;
 use crate::schema::{Composite, Enum, Frame, Named, Primitive, Set};
 
@@ -70,6 +70,8 @@ fn enumeration(out: &mut Out, context: &Context<'_>, index: usize, of: &Enum) {
     out.line(2, "})");
     out.line(1, "}");
     out.line(0, "}");
+    out.gap();
+    walk::enumeration(out, name);
 }
 
 fn set(out: &mut Out, context: &Context<'_>, index: usize, of: &Set) {
@@ -77,6 +79,9 @@ fn set(out: &mut Out, context: &Context<'_>, index: usize, of: &Set) {
     out.doc(0, &described(&of.description, &format!("The type `{}`", of.name)));
     out.line(0, "#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]");
     out.line(0, format!("pub struct {name}(pub {rust});"));
+    out.gap();
+    let choices: Vec<_> = of.choices.iter().enumerate().map(|(at, one)| (bit(of, at), one.name.as_str())).collect();
+    walk::set(out, name, &choices);
     if of.choices.is_empty() {
         return;
     }
@@ -123,6 +128,8 @@ fn composite(out: &mut Out, context: &Context<'_>, index: usize, of: &Composite)
     let (names, _) = field::names(&of.block);
     block::getters(out, context, &names, &of.block);
     out.line(0, "}");
+    out.gap();
+    walk::composite(out, name, &of.block);
     out.gap();
     block::fields(out, context, &format!("{name}Fields"), &format!("[`{name}`]"), &of.block, true);
 }

@@ -1,7 +1,7 @@
 //! The view of a message.
 
 use super::text::{Names, Out, camel, described, snake};
-use super::{Context, block, field};
+use super::{Context, block, field, walk};
 use crate::File;
 use crate::schema::{Block, Data, Group, Message, Part};
 
@@ -56,11 +56,11 @@ impl Views<'_> {
         self.out.line(2, format!("Ok({value})"));
         self.out.line(1, "}");
         self.out.gap();
-        self.body(of, &message.parts, "");
+        self.body(name, of, &message.parts, "");
     }
 
     /// The rest of a view's implementation, and the types of its parts.
-    fn body(&mut self, of: &Block, parts: &[Part], path: &str) {
+    fn body(&mut self, name: &str, of: &Block, parts: &[Part], path: &str) {
         let (names, mut methods) = field::names(of);
         block::getters(&mut self.out, self.context, &names, of);
         let nexts: Vec<String> = parts.iter().enumerate().map(|(at, part)| self.next(parts, at, part, path)).collect();
@@ -81,6 +81,7 @@ impl Views<'_> {
         if parts.is_empty() {
             self.out.line(0, "}");
         }
+        walk::fields(&mut self.out, name, of, parts);
         for group in groups {
             self.entry(&group);
         }
@@ -180,7 +181,7 @@ impl Views<'_> {
         }
         self.out.gap();
         self.out.line(0, format!("impl<'a> {entry}<'a> {{"));
-        self.body(of, &group.parts, path);
+        self.body(entry, of, &group.parts, path);
     }
 
     fn flat(&mut self, group: &Group, entry: &str) {

@@ -2,6 +2,7 @@
 //!
 //! * `pace`: times between messages, by profile.
 //! * `zipf`: which instrument.
+//! * [`Recording`]: another load, which has its orders and times from a file.
 //!
 //! Mix of order messages of one day (AAPL, 1,993,352 messages; repository markwinter/orderbook-rust-itch): A 45.5 %, D 43.6 %,
 //! U 7.6 %, E 2.8 %, X 0.5 %. Prices follow a value of each instrument that returns to where it began. No order of the load
@@ -9,9 +10,11 @@
 
 mod pace;
 mod quotes;
+mod recording;
 mod zipf;
 
 pub use pace::{OPEN_FACTOR, Pace, Profile, SPARSE_DIVISOR};
+pub use recording::{Fault, FaultKind, Other, Recording, RecordingCounters, RecordingSettings, Skipped};
 
 use crate::itch::ANONYMOUS;
 use crate::matching::{CancelReason, Enter, Handle, Matching, Replacement, Sink, TimeInForce};

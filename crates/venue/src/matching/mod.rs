@@ -249,6 +249,13 @@ impl Matching {
         }
     }
 
+    /// Adds an instrument. Its locate code; `None` if all 65,535 are taken.
+    pub fn add(&mut self, symbol: Symbol) -> Option<u16> {
+        let locate = u16::try_from(self.books.len() + 1).ok()?;
+        self.books.push(Book::new(symbol));
+        Some(locate)
+    }
+
     /// Instruments.
     pub fn instruments(&self) -> usize {
         self.books.len()

@@ -2,18 +2,22 @@
 //!
 //! * `lines`: two groups and the port for re-requests.
 //! * `door`: listeners and connections of OUCH and GLIMPSE.
+//! * [`ReadAhead`]: a recording, read by a thread.
 //! * [`Stats`]: what was done.
 
 mod door;
 mod lines;
+mod read_ahead;
 mod stats;
 
+pub use read_ahead::ReadAhead;
 pub use stats::{LineStats, Stats};
 
 use crate::exchange::{Day, DaySettings};
 use crate::feed::{Line, Rerequest};
 use crate::fix::Fix;
 use crate::glimpse::Glimpse;
+use crate::load::Recording;
 use crate::ouch::{Ouch, OuchSettings};
 use crate::service::Time;
 use door::Door;
@@ -106,6 +110,20 @@ impl Exchange {
     ///
     /// An address or the interface cannot be had.
     pub fn open(settings: &Settings) -> Result<Self, Problem> {
+        Self::with_day(settings, Day::new(&settings.day, now().0.mono_ns))
+    }
+
+    /// Opens all sockets for a recorded day. It ends with the recording.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`].
+    pub fn open_recorded(settings: &Settings, recording: Recording) -> Result<Self, Problem> {
+        Self::with_day(settings, Day::recorded(recording, &settings.day, now().0.mono_ns))
+    }
+
+    /// The memory of the books is made before, when nobody waits for it.
+    fn with_day(settings: &Settings, day: Day) -> Result<Self, Problem> {
         let (time, _) = now();
         let Settings { session, loss_ppm, .. } = *settings;
         let framing = [settings.messages_per_packet, other_framing(settings.messages_per_packet)];
@@ -126,8 +144,6 @@ impl Exchange {
         let ouch = || Ouch::new(session, settings.ouch_settings);
         let ouch = settings.ouch.as_ref().map(|at| Door::listen(&mut io, at, &options, ouch())).transpose()?;
         let fix = settings.fix.as_ref().map(|at| Fix::listen(at, &options)).transpose()?;
-        // Memory of the books is made here, before anyone waits for it.
-        let day = Day::new(&settings.day, time.mono_ns);
         let idle = settings.idle;
         Ok(Self { day, senders, requests, glimpse, ouch, fix, io, idle, chores_ns: 0, started_ns: now().0.mono_ns })
     }
@@ -142,11 +158,11 @@ impl Exchange {
         lines.chain(requests).chain(glimpse).chain(ouch).chain(fix).collect()
     }
 
-    /// Polls until `stop` is set or `duration` is over, then tells the end of the session for two seconds and a half.
+    /// Polls until `stop` is set, `duration` is over or a recording has ended, then tells the end of the session for two seconds and a half.
     pub fn run(&mut self, stop: &AtomicBool, duration: Option<Duration>) {
         let end_ns = duration.map_or(u64::MAX, |length| self.started_ns.saturating_add(length.as_nanos() as u64));
         let mut idle = Idle::new(self.idle);
-        while !stop.load(Ordering::Relaxed) && now().0.mono_ns < end_ns {
+        while !stop.load(Ordering::Relaxed) && !self.day.is_over() && now().0.mono_ns < end_ns {
             match self.poll() {
                 0 => {
                     let sleep = |limit: Duration| self.sleep(limit.min(PARK_MAX));

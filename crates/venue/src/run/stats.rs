@@ -4,6 +4,7 @@ use super::Exchange;
 use crate::feed::{LineCounters, RerequestCounters};
 use crate::fix::FixCounters;
 use crate::glimpse::GlimpseCounters;
+use crate::load::{Fault, Recording, RecordingCounters};
 use crate::matching::Totals;
 use crate::ouch::OuchCounters;
 use sidestep_sys::clock;
@@ -16,8 +17,10 @@ pub struct Stats {
     pub elapsed_ns: u64,
     /// Messages that were published; the last sequence number.
     pub messages: u64,
-    /// Messages of the load since the start of market hours.
+    /// Messages of the load since the start of market hours; of a recording, since its times are waited for.
     pub load: u64,
+    /// Of a recorded load.
+    pub recording: Option<RecordingCounters>,
     /// How late a message of the load was at most, ns.
     pub late_max_ns: u64,
     /// Live orders.
@@ -50,6 +53,11 @@ pub struct LineStats {
 }
 
 impl Exchange {
+    /// Why a recorded load has ended before its end.
+    pub fn fault(&self) -> Option<&Fault> {
+        self.day.recording()?.fault()
+    }
+
     /// What it has done so far.
     pub fn stats(&self) -> Stats {
         let matching = &self.day.core.matching;
@@ -63,6 +71,7 @@ impl Exchange {
             elapsed_ns: clock::monotonic_ns().saturating_sub(self.started_ns),
             messages: self.day.core.output.history.next() - 1,
             load: self.day.steps(),
+            recording: self.day.recording().map(Recording::counters),
             late_max_ns: self.day.late_max_ns(),
             live: matching.live(),
             totals: matching.totals(),

@@ -5,13 +5,15 @@ use crate::args::{LoadProfile, MarketExchange as Args};
 use crate::{exit, output, signal};
 use serde_json::{Value, json};
 use sidestep_fix::engine::Endpoint;
-use sidestep_sys::Problem;
 use sidestep_sys::problem::say;
+use sidestep_sys::{Problem, file};
 use sidestep_venue::exchange::DaySettings;
-use sidestep_venue::load::{LoadSettings, Profile};
+use sidestep_venue::load::{Fault, LoadSettings, Profile, Recording, RecordingSettings};
 use sidestep_venue::matching::Limits;
 use sidestep_venue::ouch::OuchSettings;
-use sidestep_venue::run::{Exchange, Settings, Stats};
+use sidestep_venue::run::{Exchange, ReadAhead, Settings, Stats};
+use std::fmt::Display;
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +25,11 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let stop = signal::stop_flag()?;
     let (idle, _) = apply_thread_options(&args.thread)?;
     let settings = Settings { idle, ..settings(args)? };
-    let mut exchange = Exchange::open(&settings)?;
+    let mut exchange = match &args.profile {
+        LoadProfile::Replay(path) => Exchange::open_recorded(&settings, recording(path, args)?)?,
+        _ if args.from.is_some() => return Err(from_without_recording()),
+        _ => Exchange::open(&settings)?,
+    };
     // With JSON on standard output nothing else goes there.
     let is_json = args.json.as_deref() == Some(Path::new("-"));
     for (name, place) in exchange.places() {
@@ -37,18 +43,53 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
         if is_json { output::print(&text)? } else { output::write(file, &text)? }
     }
     say(summary(&stats));
-    Ok(exit::GOOD)
+    match (exchange.fault(), &args.profile) {
+        (Some(fault), LoadProfile::Replay(path)) => Err(faulty(path, fault)),
+        _ => Ok(exit::GOOD),
+    }
+}
+
+/// Opens a recording; standard input for `-`.
+fn recording(path: &Path, args: &Args) -> Result<Recording, Problem> {
+    let settings = RecordingSettings { speed: args.speed, from_ns: args.from, ..RecordingSettings::default() };
+    let mut bytes = if path == Path::new("-") {
+        ReadAhead::start(io::stdin())?
+    } else {
+        let why = |error| unreadable(path, &error, "name a file that you may read, or replay:- for standard input");
+        ReadAhead::start(file::open(path).map_err(why)?)?
+    };
+    bytes.wait().map_err(|error| unreadable(path, &error, "name a file of messages (BinaryFILE)"))?;
+    let mut recording = Recording::new(Box::new(bytes), &settings);
+    recording.check().map_err(|fault| faulty(path, &fault))?;
+    Ok(recording)
+}
+
+fn unreadable(path: &Path, why: &dyn Display, next: &str) -> Problem {
+    Problem::failed(format!("cannot replay {}", path.display()), why).next(next)
+}
+
+fn faulty(path: &Path, fault: &Fault) -> Problem {
+    unreadable(path, fault, &fault.next(&path.display().to_string()))
+}
+
+fn from_without_recording() -> Problem {
+    Problem::usage("--from", "the load is made, and has no times of a day").next("add --profile replay:FILE")
 }
 
 fn settings(args: &Args) -> Result<Settings, Problem> {
     let profile = match args.profile {
-        LoadProfile::Steady => Profile::Steady,
+        // A recording has its own times.
+        LoadProfile::Steady | LoadProfile::Replay(_) => Profile::Steady,
         LoadProfile::Open => Profile::Open { burst_ns: args.burst.as_nanos() as u64 },
         LoadProfile::Sparse => Profile::Sparse,
     };
     let (symbols, live_orders) = (args.symbols as usize, args.live_orders as usize);
-    // An instrument may have half as many orders again as it aims at.
-    let orders = 2 * (args.live_orders + 16 * u64::from(args.symbols)) + CLIENT_ORDERS;
+    let load_orders = match args.profile {
+        LoadProfile::Replay(_) => RecordingSettings::default().orders as u64,
+        // An instrument may have half as many orders again as it aims at.
+        _ => 2 * (args.live_orders + 16 * u64::from(args.symbols)),
+    };
+    let orders = load_orders + CLIENT_ORDERS;
     let day = DaySettings {
         load: LoadSettings { seed: args.seed, symbols, live_orders },
         profile,
@@ -104,6 +145,12 @@ fn summary(stats: &Stats) -> String {
     if *late_max_ns > 1_000_000 {
         text.push_str(&format!(", the load was up to {:.0} ms late", *late_max_ns as f64 / 1e6));
     }
+    if let Some(recording) = stats.recording {
+        text.push_str(&format!(", {} recorded messages", recording.messages));
+        if recording.skipped.total() > 0 {
+            text.push_str(&format!(", skipped: {}", recording.skipped));
+        }
+    }
     if failed > 0 {
         let why = stats.lines.iter().find_map(|line| line.last_error.as_deref()).unwrap_or_default();
         text.push_str(&format!(", {failed} datagrams were not sent: {why}"));
@@ -128,6 +175,17 @@ fn document(stats: &Stats) -> Value {
         "messages": stats.messages,
         "load_messages": stats.load,
         "load_late_max_ns": stats.late_max_ns,
+        "recording": stats.recording.map(|counters| json!({
+            "messages": counters.messages,
+            "skipped": {
+                "unknown_reference": counters.skipped.unknown,
+                "known_reference": counters.skipped.known,
+                "crossing": counters.skipped.crossing,
+                "full": counters.skipped.full,
+                "refused": counters.skipped.refused,
+                "taken_by_clients": counters.skipped.taken,
+            },
+        })),
         "live_orders": stats.live,
         "orders": {
             "accepted": totals.accepted,

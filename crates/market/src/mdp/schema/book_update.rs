@@ -81,6 +81,16 @@ impl<'a> AfterLevels<'a> {
     }
 }
 
+impl sbe::Fields for BookUpdate<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        let stage = sbe::walk_group(self.levels()?, "Levels", walker)?;
+        sbe::walk_group(stage.orders()?, "Orders", walker)?;
+        Ok(())
+    }
+}
+
 /// Changes of levels.
 pub type Levels<'a> = sbe::Group<'a, LevelsEntry<'a>, AfterLevels<'a>>;
 
@@ -156,6 +166,20 @@ impl<'a> LevelsEntry<'a> {
     }
 }
 
+impl sbe::Fields for LevelsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.rpt_seq(), "RptSeq", walker);
+        sbe::Show::show(&self.orders(), "Orders", walker);
+        sbe::Show::show(&self.level(), "Level", walker);
+        sbe::Show::show(&self.action(), "Action", walker);
+        sbe::Show::show(&self.entry_type(), "EntryType", walker);
+        Ok(())
+    }
+}
+
 /// Changes of orders.
 pub type Orders<'a> = sbe::Group<'a, OrdersEntry<'a>, sbe::End<'a>>;
 
@@ -210,5 +234,16 @@ impl<'a> OrdersEntry<'a> {
     #[inline(always)]
     pub fn action(&self) -> types::Action {
         types::Action(u8::from_le_bytes(sbe::field(self.block, 21)))
+    }
+}
+
+impl sbe::Fields for OrdersEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.order_id(), "OrderID", walker);
+        sbe::Show::show(&self.priority(), "Priority", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.reference(), "Reference", walker);
+        sbe::Show::show(&self.action(), "Action", walker);
+        Ok(())
     }
 }

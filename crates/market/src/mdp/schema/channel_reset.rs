@@ -57,6 +57,15 @@ impl<'a> ChannelReset<'a> {
     }
 }
 
+impl sbe::Fields for ChannelReset<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        sbe::walk_group(self.channels()?, "Channels", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Channels`.
 pub type Channels<'a> = sbe::Group<'a, ChannelsEntry<'a>, sbe::End<'a>>;
 
@@ -87,5 +96,12 @@ impl<'a> ChannelsEntry<'a> {
     #[inline(always)]
     pub fn channel(&self) -> i16 {
         i16::from_le_bytes(sbe::field(self.block, 0))
+    }
+}
+
+impl sbe::Fields for ChannelsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.channel(), "Channel", walker);
+        Ok(())
     }
 }

@@ -57,6 +57,15 @@ impl<'a> DailyStatistics<'a> {
     }
 }
 
+impl sbe::Fields for DailyStatistics<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        sbe::walk_group(self.entries()?, "Entries", walker)?;
+        Ok(())
+    }
+}
+
 /// Only what numbers the instrument's updates.
 pub type Entries<'a> = sbe::Group<'a, EntriesEntry<'a>, sbe::End<'a>>;
 
@@ -93,5 +102,13 @@ impl<'a> EntriesEntry<'a> {
     #[inline(always)]
     pub fn rpt_seq(&self) -> u32 {
         u32::from_le_bytes(sbe::field(self.block, 16))
+    }
+}
+
+impl sbe::Fields for EntriesEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.rpt_seq(), "RptSeq", walker);
+        Ok(())
     }
 }

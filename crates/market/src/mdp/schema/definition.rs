@@ -129,6 +129,24 @@ impl<'a> AfterEvents<'a> {
     }
 }
 
+impl sbe::Fields for Definition<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        sbe::Show::show(&self.reports(), "Reports", walker);
+        sbe::Show::show(&sbe::Char(self.update_action()), "UpdateAction", walker);
+        sbe::Show::show(&self.last_update_time(), "LastUpdateTime", walker);
+        sbe::Show::show(&self.channel(), "Channel", walker);
+        sbe::Show::show(&self.group(), "Group", walker);
+        sbe::Show::show(&self.asset(), "Asset", walker);
+        sbe::Show::show(&self.symbol(), "Symbol", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.min_price_increment(), "MinPriceIncrement", walker);
+        let stage = sbe::walk_group(self.events()?, "Events", walker)?;
+        sbe::walk_group(stage.feed_types()?, "FeedTypes", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Events`.
 pub type Events<'a> = sbe::Group<'a, EventsEntry<'a>, AfterEvents<'a>>;
 
@@ -168,6 +186,14 @@ impl<'a> EventsEntry<'a> {
     }
 }
 
+impl sbe::Fields for EventsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.kind(), "Kind", walker);
+        sbe::Show::show(&self.time(), "Time", walker);
+        Ok(())
+    }
+}
+
 /// The group `FeedTypes`.
 pub type FeedTypes<'a> = sbe::Group<'a, FeedTypesEntry<'a>, sbe::End<'a>>;
 
@@ -204,5 +230,13 @@ impl<'a> FeedTypesEntry<'a> {
     #[inline(always)]
     pub fn depth(&self) -> i8 {
         i8::from_le_bytes(sbe::field(self.block, 3))
+    }
+}
+
+impl sbe::Fields for FeedTypesEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.feed(), "Feed", walker);
+        sbe::Show::show(&self.depth(), "Depth", walker);
+        Ok(())
     }
 }

@@ -33,3 +33,9 @@ impl<'a> Heartbeat<'a> {
         self.block
     }
 }
+
+impl sbe::Fields for Heartbeat<'_> {
+    fn walk(&self, _: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        Ok(())
+    }
+}

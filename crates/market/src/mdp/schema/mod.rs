@@ -138,3 +138,46 @@ impl<'a> Message<'a> {
         })
     }
 }
+
+impl Message<'_> {
+    /// The name of the message in the schema; nothing if it has none.
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::ChannelReset(_) => "ChannelReset",
+            Self::Heartbeat(_) => "Heartbeat",
+            Self::SecurityStatus(_) => "SecurityStatus",
+            Self::Volume(_) => "Volume",
+            Self::BookUpdate(_) => "BookUpdate",
+            Self::OrderUpdate(_) => "OrderUpdate",
+            Self::TradeSummary(_) => "TradeSummary",
+            Self::DailyStatistics(_) => "DailyStatistics",
+            Self::PriceLimits(_) => "PriceLimits",
+            Self::SessionStatistics(_) => "SessionStatistics",
+            Self::Snapshot(_) => "Snapshot",
+            Self::OrderSnapshot(_) => "OrderSnapshot",
+            Self::Definition(_) => "Definition",
+            Self::Unknown(..) => return None,
+        })
+    }
+}
+
+impl sbe::Fields for Message<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        match self {
+            Self::ChannelReset(message) => sbe::Fields::walk(message, walker),
+            Self::Heartbeat(message) => sbe::Fields::walk(message, walker),
+            Self::SecurityStatus(message) => sbe::Fields::walk(message, walker),
+            Self::Volume(message) => sbe::Fields::walk(message, walker),
+            Self::BookUpdate(message) => sbe::Fields::walk(message, walker),
+            Self::OrderUpdate(message) => sbe::Fields::walk(message, walker),
+            Self::TradeSummary(message) => sbe::Fields::walk(message, walker),
+            Self::DailyStatistics(message) => sbe::Fields::walk(message, walker),
+            Self::PriceLimits(message) => sbe::Fields::walk(message, walker),
+            Self::SessionStatistics(message) => sbe::Fields::walk(message, walker),
+            Self::Snapshot(message) => sbe::Fields::walk(message, walker),
+            Self::OrderSnapshot(message) => sbe::Fields::walk(message, walker),
+            Self::Definition(message) => sbe::Fields::walk(message, walker),
+            Self::Unknown(..) => Ok(()),
+        }
+    }
+}

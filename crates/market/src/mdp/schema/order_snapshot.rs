@@ -81,6 +81,19 @@ impl<'a> OrderSnapshot<'a> {
     }
 }
 
+impl sbe::Fields for OrderSnapshot<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.last_sequence(), "LastSequence", walker);
+        sbe::Show::show(&self.reports(), "Reports", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.chunks(), "Chunks", walker);
+        sbe::Show::show(&self.chunk(), "Chunk", walker);
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::walk_group(self.orders()?, "Orders", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Orders`.
 pub type Orders<'a> = sbe::Group<'a, OrdersEntry<'a>, sbe::End<'a>>;
 
@@ -135,5 +148,16 @@ impl<'a> OrdersEntry<'a> {
     #[inline(always)]
     pub fn entry_type(&self) -> types::EntryType {
         types::EntryType(u8::from_le_bytes(sbe::field(self.block, 28)))
+    }
+}
+
+impl sbe::Fields for OrdersEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.order_id(), "OrderID", walker);
+        sbe::Show::show(&self.priority(), "Priority", walker);
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.entry_type(), "EntryType", walker);
+        Ok(())
     }
 }

@@ -57,6 +57,15 @@ impl<'a> OrderUpdate<'a> {
     }
 }
 
+impl sbe::Fields for OrderUpdate<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        sbe::walk_group(self.orders()?, "Orders", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Orders`.
 pub type Orders<'a> = sbe::Group<'a, OrdersEntry<'a>, sbe::End<'a>>;
 
@@ -123,5 +132,18 @@ impl<'a> OrdersEntry<'a> {
     #[inline(always)]
     pub fn entry_type(&self) -> types::EntryType {
         types::EntryType(u8::from_le_bytes(sbe::field(self.block, 33)))
+    }
+}
+
+impl sbe::Fields for OrdersEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.order_id(), "OrderID", walker);
+        sbe::Show::show(&self.priority(), "Priority", walker);
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.action(), "Action", walker);
+        sbe::Show::show(&self.entry_type(), "EntryType", walker);
+        Ok(())
     }
 }

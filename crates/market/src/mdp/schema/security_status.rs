@@ -88,3 +88,18 @@ impl<'a> SecurityStatus<'a> {
         u8::from_le_bytes(sbe::field(self.block, 29))
     }
 }
+
+impl sbe::Fields for SecurityStatus<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.group(), "Group", walker);
+        sbe::Show::show(&self.asset(), "Asset", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.trade_date(), "TradeDate", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        sbe::Show::show(&self.status(), "Status", walker);
+        sbe::Show::show(&self.halt_reason(), "HaltReason", walker);
+        sbe::Show::show(&self.trading_event(), "TradingEvent", walker);
+        Ok(())
+    }
+}

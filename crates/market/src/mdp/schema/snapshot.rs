@@ -111,6 +111,24 @@ impl<'a> Snapshot<'a> {
     }
 }
 
+impl sbe::Fields for Snapshot<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.last_sequence(), "LastSequence", walker);
+        sbe::Show::show(&self.reports(), "Reports", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.rpt_seq(), "RptSeq", walker);
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.last_update_time(), "LastUpdateTime", walker);
+        sbe::Show::show(&self.trade_date(), "TradeDate", walker);
+        sbe::Show::show(&self.status(), "Status", walker);
+        sbe::Show::show(&self.high_limit(), "HighLimit", walker);
+        sbe::Show::show(&self.low_limit(), "LowLimit", walker);
+        sbe::Show::show(&self.max_variation(), "MaxVariation", walker);
+        sbe::walk_group(self.levels()?, "Levels", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Levels`.
 pub type Levels<'a> = sbe::Group<'a, LevelsEntry<'a>, sbe::End<'a>>;
 
@@ -165,5 +183,16 @@ impl<'a> LevelsEntry<'a> {
     #[inline(always)]
     pub fn entry_type(&self) -> types::EntryType {
         types::EntryType(u8::from_le_bytes(sbe::field(self.block, 21)))
+    }
+}
+
+impl sbe::Fields for LevelsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.orders(), "Orders", walker);
+        sbe::Show::show(&self.level(), "Level", walker);
+        sbe::Show::show(&self.entry_type(), "EntryType", walker);
+        Ok(())
     }
 }

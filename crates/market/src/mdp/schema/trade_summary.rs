@@ -81,6 +81,16 @@ impl<'a> AfterTrades<'a> {
     }
 }
 
+impl sbe::Fields for TradeSummary<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.transact_time(), "TransactTime", walker);
+        sbe::Show::show(&self.match_event(), "MatchEvent", walker);
+        let stage = sbe::walk_group(self.trades()?, "Trades", walker)?;
+        sbe::walk_group(stage.orders()?, "Orders", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `Trades`.
 pub type Trades<'a> = sbe::Group<'a, TradesEntry<'a>, AfterTrades<'a>>;
 
@@ -156,6 +166,20 @@ impl<'a> TradesEntry<'a> {
     }
 }
 
+impl sbe::Fields for TradesEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.price(), "Price", walker);
+        sbe::Show::show(&self.size(), "Size", walker);
+        sbe::Show::show(&self.security_id(), "SecurityID", walker);
+        sbe::Show::show(&self.rpt_seq(), "RptSeq", walker);
+        sbe::Show::show(&self.orders(), "Orders", walker);
+        sbe::Show::show(&self.aggressor(), "Aggressor", walker);
+        sbe::Show::show(&self.action(), "Action", walker);
+        sbe::Show::show(&self.trade_id(), "TradeID", walker);
+        Ok(())
+    }
+}
+
 /// The group `Orders`.
 pub type Orders<'a> = sbe::Group<'a, OrdersEntry<'a>, sbe::End<'a>>;
 
@@ -192,5 +216,13 @@ impl<'a> OrdersEntry<'a> {
     #[inline(always)]
     pub fn last_size(&self) -> i32 {
         i32::from_le_bytes(sbe::field(self.block, 8))
+    }
+}
+
+impl sbe::Fields for OrdersEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.order_id(), "OrderID", walker);
+        sbe::Show::show(&self.last_size(), "LastSize", walker);
+        Ok(())
     }
 }

@@ -36,6 +36,15 @@ impl<'a> EngineBooster<'a> {
     }
 }
 
+impl sbe::Show for EngineBooster<'_> {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.begin(name, sbe::Part::Composite);
+        sbe::Show::show(&self.pressure(), "pressure", walker);
+        sbe::Show::show(&self.marks(), "marks", walker);
+        walker.end();
+    }
+}
+
 /// Writes the fields of [`EngineBooster`].
 #[derive(Debug)]
 pub struct EngineBoosterFields<'b>(&'b mut [u8; 5]);
@@ -91,6 +100,15 @@ impl<'a> Decimal<'a> {
     #[inline(always)]
     pub const fn exponent(&self) -> i8 {
         -9
+    }
+}
+
+impl sbe::Show for Decimal<'_> {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.begin(name, sbe::Part::Composite);
+        sbe::Show::show(&self.mantissa(), "mantissa", walker);
+        sbe::Show::show(&self.exponent(), "exponent", walker);
+        walker.end();
     }
 }
 
@@ -179,6 +197,20 @@ impl<'a> Engine<'a> {
     #[inline(always)]
     pub fn torque(&self) -> Option<u32> {
         sbe::present(u32::from_be_bytes(self.received.field(2, 24)?), u32::MAX)
+    }
+}
+
+impl sbe::Show for Engine<'_> {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.begin(name, sbe::Part::Composite);
+        sbe::Show::show(&self.capacity(), "capacity", walker);
+        sbe::Show::show(&self.fuel(), "fuel", walker);
+        sbe::Show::show(&self.level(), "level", walker);
+        sbe::Show::show(&self.kind(), "Kind", walker);
+        sbe::Show::show(&self.booster(), "booster", walker);
+        sbe::Show::show(&self.price(), "price", walker);
+        sbe::Show::show(&self.torque(), "torque", walker);
+        walker.end();
     }
 }
 

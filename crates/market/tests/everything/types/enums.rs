@@ -2,6 +2,8 @@
 
 //! Enumerations. Values that the schema does not have survive.
 
+use sidestep_market::sbe;
+
 /// The side of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Side(pub u8);
@@ -25,6 +27,12 @@ impl Side {
     }
 }
 
+impl sbe::Show for Side {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
+    }
+}
+
 /// The type `Level`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Level(pub u8);
@@ -45,6 +53,12 @@ impl Level {
     }
 }
 
+impl sbe::Show for Level {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
+    }
+}
+
 /// The type `Engine_Kind`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EngineKind(pub u8);
@@ -62,5 +76,11 @@ impl EngineKind {
             Self::DIESEL => "Diesel",
             _ => return None,
         })
+    }
+}
+
+impl sbe::Show for EngineKind {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
     }
 }

@@ -2,9 +2,25 @@
 
 //! Sets of bits.
 
+use sidestep_market::sbe;
+
 /// Things that are so or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Flags(pub u16);
+
+impl sbe::Show for Flags {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        fn choice(bit: u32) -> Option<&'static str> {
+            Some(match bit {
+                0 => "First",
+                7 => "self",
+                15 => "Last",
+                _ => return None,
+            })
+        }
+        walker.value(name, sbe::Value::Set(u128::from(self.0), choice));
+    }
+}
 
 impl Flags {
     /// The value `First`.
@@ -47,6 +63,18 @@ impl Flags {
 /// The type `Engine_booster_marks`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EngineBoosterMarks(pub u8);
+
+impl sbe::Show for EngineBoosterMarks {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        fn choice(bit: u32) -> Option<&'static str> {
+            Some(match bit {
+                3 => "hot",
+                _ => return None,
+            })
+        }
+        walker.value(name, sbe::Value::Set(u128::from(self.0), choice));
+    }
+}
 
 impl EngineBoosterMarks {
     /// The value `hot`.

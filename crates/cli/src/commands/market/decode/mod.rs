@@ -1,13 +1,17 @@
 //! `sidestep market decode`.
 //!
-//! `filter` decides which messages are printed, `printer` prints them, `summary` counts.
+//! `filter` decides which messages are printed, `printer` prints them, `summary` counts; `binary_file` writes them instead. `mdp` prints those of
+//! MDP 3.0, whose fields are a `tree`.
 
+mod binary_file;
 mod filter;
+mod mdp;
 mod printer;
 mod summary;
+mod tree;
 
 use super::input::{self, Bytes, Input, faulty};
-use crate::args::MarketDecode as Args;
+use crate::args::{MarketDecode as Args, MarketProtocol};
 use crate::{exit, output};
 use filter::Filter;
 use printer::{Place, Printer, seconds};
@@ -25,6 +29,16 @@ use summary::Summary;
 const REASONS_MAX: usize = 32;
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
+    check(args)?;
+    if let Some(path) = &args.binaryfile {
+        return match input::open(&args.file)? {
+            Input::Capture(capture) => binary_file::write(args, &Filter::new(&args.filter), capture, path),
+            Input::Messages(_) => {
+                Err(Problem::usage(format!("cannot decode {}", args.file.display()), "it is a BinaryFILE already")
+                    .next("leave --binaryfile away"))
+            }
+        };
+    }
     let mut decoder = Decoder {
         args,
         filter: Filter::new(&args.filter),
@@ -37,6 +51,13 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     };
     let read = match input::open(&args.file)? {
         Input::Capture(capture) => decoder.capture(capture),
+        Input::Messages(_) if args.protocol == MarketProtocol::Mdp => {
+            return Err(Problem::usage(
+                format!("cannot decode {}", args.file.display()),
+                "MDP 3.0 is in captures (pcap, pcapng), and this is none",
+            )
+            .next("see what it is: file FILE"));
+        }
         Input::Messages(file) => decoder.file(file),
     };
     decoder.printer.flush()?;
@@ -45,6 +66,23 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     }
     read?;
     decoder.end()
+}
+
+/// Refuses what is there for ITCH alone.
+fn check(args: &Args) -> Result<(), Problem> {
+    let filter = &args.filter;
+    let itch_only = [
+        ("--symbol", !filter.symbol.is_empty()),
+        ("--locate", !filter.locate.is_empty()),
+        ("--type", !filter.types.is_empty()),
+        ("--summary", args.summary),
+        ("--binaryfile", args.binaryfile.is_some()),
+    ];
+    let wrong = itch_only.iter().find(|(_, is_given)| *is_given && args.protocol == MarketProtocol::Mdp);
+    wrong.map_or(Ok(()), |(flag, _)| {
+        Err(Problem::usage(format!("{flag} with --protocol mdp"), "it is about messages of ITCH")
+            .next(format!("leave {flag} away; --group, --port, --count, --datagrams and --json are for both")))
+    })
 }
 
 struct Decoder<'a> {
@@ -93,6 +131,9 @@ impl Decoder<'_> {
     }
 
     fn datagram(&mut self, time_ns: Option<u64>, datagram: &Datagram<'_>) -> Result<(), Problem> {
+        if self.args.protocol == MarketProtocol::Mdp {
+            return self.mdp(time_ns, datagram);
+        }
         let packet = match Packet::parse(datagram.payload) {
             Ok(packet) => packet,
             Err(why) => {

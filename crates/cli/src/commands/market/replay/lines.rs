@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 const NAMED_MAX: u32 = 2 * LINES_MAX as u32;
 
 /// The lines.
-pub(super) enum Lines {
+pub(in crate::commands::market) enum Lines {
     /// Recorded lines: so many.
     Named(usize),
     /// Interface and group of each line that was seen.
@@ -20,7 +20,7 @@ pub(super) enum Lines {
 
 impl Lines {
     /// By the interfaces of a capture.
-    pub(super) fn of<'a>(name: impl Fn(u32) -> Option<&'a str>) -> Self {
+    pub(in crate::commands::market) fn of<'a>(name: impl Fn(u32) -> Option<&'a str>) -> Self {
         let lines = (0..NAMED_MAX).map_while(&name).map(line_of);
         match lines.collect::<Option<Vec<_>>>() {
             Some(lines) if !lines.is_empty() => {
@@ -31,7 +31,7 @@ impl Lines {
     }
 
     /// The kinds of a channel's lines. Of lines that are not named it is not known whether they bring everything.
-    pub(super) fn kinds(&self) -> Vec<LineKind> {
+    pub(in crate::commands::market) fn kinds(&self) -> Vec<LineKind> {
         match self {
             Self::Named(lines) => line_kinds(*lines),
             Self::Seen(_) => {
@@ -42,7 +42,7 @@ impl Lines {
     }
 
     /// The number of lines, their twins not counted.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::commands::market) fn len(&self) -> usize {
         match self {
             Self::Named(lines) => *lines,
             Self::Seen(_) => LINES_MAX,
@@ -50,7 +50,12 @@ impl Lines {
     }
 
     /// The line of a datagram; nothing if there are too many.
-    pub(super) fn line(&mut self, interface: u32, name: &str, group: SocketAddr) -> Option<LineId> {
+    pub(in crate::commands::market) fn line(
+        &mut self,
+        interface: u32,
+        name: &str,
+        group: SocketAddr,
+    ) -> Option<LineId> {
         match self {
             Self::Named(lines) => {
                 let (line, is_twin) = line_of(name).filter(|(line, _)| line < lines)?;

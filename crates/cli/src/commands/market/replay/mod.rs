@@ -9,7 +9,7 @@ mod send;
 use super::input::{self, Bytes, Input, faulty};
 use crate::args::{MarketReplay as Args, Speed};
 use crate::{exit, output, signal};
-use lines::Lines;
+pub(super) use lines::Lines;
 use log::Log;
 use send::Senders;
 use sidestep_feed_handler::{Channel, ChannelOptions};

@@ -36,6 +36,15 @@ impl<'a> OptionalPrice<'a> {
     }
 }
 
+impl sbe::Show for OptionalPrice<'_> {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.begin(name, sbe::Part::Composite);
+        sbe::Show::show(&self.mantissa(), "mantissa", walker);
+        sbe::Show::show(&self.exponent(), "exponent", walker);
+        walker.end();
+    }
+}
+
 /// Writes the fields of [`OptionalPrice`].
 #[derive(Debug)]
 pub struct OptionalPriceFields<'b>(&'b mut [u8; 8]);
@@ -90,6 +99,15 @@ impl<'a> Price<'a> {
     #[inline(always)]
     pub const fn exponent(&self) -> i8 {
         -9
+    }
+}
+
+impl sbe::Show for Price<'_> {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.begin(name, sbe::Part::Composite);
+        sbe::Show::show(&self.mantissa(), "mantissa", walker);
+        sbe::Show::show(&self.exponent(), "exponent", walker);
+        walker.end();
     }
 }
 

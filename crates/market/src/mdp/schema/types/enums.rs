@@ -2,6 +2,8 @@
 
 //! Enumerations. Values that the schema does not have survive.
 
+use crate::sbe;
+
 /// The change of a level or an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Action(pub u8);
@@ -31,6 +33,12 @@ impl Action {
             Self::OVERLAY => "Overlay",
             _ => return None,
         })
+    }
+}
+
+impl sbe::Show for Action {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
     }
 }
 
@@ -66,6 +74,12 @@ impl EntryType {
     }
 }
 
+impl sbe::Show for EntryType {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
+    }
+}
+
 /// The side of the order that came last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AggressorSide(pub u8);
@@ -86,5 +100,11 @@ impl AggressorSide {
             Self::SELL => "Sell",
             _ => return None,
         })
+    }
+}
+
+impl sbe::Show for AggressorSide {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
     }
 }

@@ -2,9 +2,29 @@
 
 //! Sets of bits.
 
+use crate::sbe;
+
 /// Where a message stands in an event of the matching engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MatchEvent(pub u8);
+
+impl sbe::Show for MatchEvent {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        fn choice(bit: u32) -> Option<&'static str> {
+            Some(match bit {
+                0 => "LastTrade",
+                1 => "LastVolume",
+                2 => "LastQuote",
+                3 => "LastStatistics",
+                4 => "LastImplied",
+                5 => "Recovery",
+                7 => "EndOfEvent",
+                _ => return None,
+            })
+        }
+        walker.value(name, sbe::Value::Set(u128::from(self.0), choice));
+    }
+}
 
 impl MatchEvent {
     /// The value `LastTrade`.
