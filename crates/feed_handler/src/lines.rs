@@ -89,7 +89,8 @@ struct LineSocket {
 }
 
 impl Lines {
-    /// Joins the lines. Waits at most 200 ms for control, where it runs; what it answers later is followed while the lines are polled.
+    /// Joins the lines. Waits at most 200 ms for control, where it runs; what it answers later is followed while the lines are polled. Where
+    /// it does not run yet, lines are the kernel's for good: start it first, or open them again.
     ///
     /// # Errors
     /// There are none or too many; an interface is not there; a group cannot be joined.
