@@ -66,6 +66,8 @@ fn options(interfaces: [&str; 2]) -> Options {
     options.channel.held.held_messages = 1 << 16;
     options.channel.held.held_bytes = 4 << 20;
     options.line.frames = 1024;
+    // Tests share the CPUs: a datagram by the kernel may wait for ksoftirqd.
+    options.channel.policy.gap_wait_ns = 200_000_000;
     options
 }
 
@@ -114,11 +116,22 @@ impl Desk {
     }
 
     /// The venue does so many steps, and each is taken at once.
-    fn trade(&mut self, venue: &mut Venue, steps: usize) {
+    fn trade_on(&mut self, venue: &mut Venue, steps: usize) {
         for _ in 0..steps {
             venue.step();
             self.drain();
         }
+    }
+
+    /// The same until everything has come.
+    fn trade(&mut self, venue: &mut Venue, steps: usize) {
+        self.trade_on(venue, steps);
+        self.catch_up(venue);
+    }
+
+    fn catch_up(&mut self, venue: &mut Venue) {
+        let next = venue.next();
+        self.until(venue, "what was sent", |desk| desk.handler.channel().feed().next().0 == next);
     }
 
     /// The session is over: everything has come, and the books are the venue's.

@@ -59,10 +59,10 @@ impl Gap {
     fn kill_in_the_middle(&mut self) {
         let Self { venue, desk, relay, .. } = self;
         venue.is_mute = [true; 2];
-        desk.trade(venue, 60);
+        desk.trade_on(venue, 60);
         venue.is_mute = [false; 2];
         let before = desk.seen.messages;
-        desk.trade(venue, 1);
+        desk.trade_on(venue, 1);
         desk.until(venue, "the relay", |_| relay.has_said("relay holds"));
         assert!(desk.seen.messages > before, "a part has come");
         assert_ne!(desk.state(), State::Live);
