@@ -1,12 +1,12 @@
 //! `sidestep market record` when something goes wrong: the disk is full, the process is killed or too slow. The file is readable up to its
-//! last whole block, and what is missing is told.
+//! last whole block, and what is missing is told. And a recording as a table for research.
 
 mod support;
 
 use sidestep_lab::{Lab, Options, Side};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::{WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
@@ -142,4 +142,42 @@ fn what_the_kernel_drops_while_the_recorder_is_stopped_is_told_and_stands_in_the
     assert!(code == 1 && of_a > 0 && of_b > 0 && delivered > 0, "{code} {of_a} {of_b} {told}");
     assert!(told.contains(&format!("A {of_a}, B {of_b} datagrams were not fetched in time")), "{told}");
     assert!(told.contains(&format!("datagrams: A {delivered}, ")), "{told}");
+}
+
+/// The program that writes Parquet is a workspace of its own, which not everyone builds.
+fn parquet_program() -> Option<PathBuf> {
+    let built = ["release", "debug"].map(|profile| {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("parquet/target").join(profile).join("sidestep-parquet")
+    });
+    let named = std::env::var_os("SIDESTEP_PARQUET").map(PathBuf::from);
+    let found = named.into_iter().chain(built).find(|program| program.exists());
+    if found.is_none() {
+        eprintln!("skipped: needs sidestep-parquet (make parquet), or its path in SIDESTEP_PARQUET");
+    }
+    found
+}
+
+#[test]
+fn replay_hands_a_capture_to_the_program_that_writes_parquet() {
+    let Some(program) = parquet_program() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (capture, table) = (folder.path().join("day"), folder.path().join("day.parquet"));
+    // A BinaryFILE: a system event and a delete.
+    fs::write(&capture, b"\0\x0cS\0\0\0\0\0\0\0\0\0\0O\0\x13D\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x07\0\0").unwrap();
+    let replay = |program: &Path| {
+        let mut command =
+            sidestep(&["market", "replay", capture.to_str().unwrap(), "--parquet", table.to_str().unwrap()]);
+        let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
+        finish(command.env("PATH", path).spawn().unwrap())
+    };
+    let written = replay(&program);
+    assert_eq!(written.code, 0, "{}{}", written.stdout, written.stderr);
+    let bytes = fs::read(&table).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{} bytes", bytes.len());
+    let again = replay(&program);
+    assert!(again.code != 0 && again.stderr.contains("next:"), "a table that exists is kept: {}", again.stderr);
+    fs::remove_file(&table).unwrap();
+    fs::write(&capture, b"no capture at all").unwrap();
+    let refused = replay(&program);
+    assert!(refused.code == 1 && !table.exists(), "{}{}", refused.stdout, refused.stderr);
 }
