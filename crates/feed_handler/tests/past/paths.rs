@@ -3,6 +3,7 @@
 use crate::process::{Process, clean};
 use crate::venue::Venue;
 use crate::{Desk, lab, options};
+use sidestep_feed_handler::Drops;
 use sidestep_lab::{Host, Options, Side};
 use sidestep_market::feed::State;
 use sidestep_socket::Path;
@@ -128,6 +129,31 @@ fn a_control_plane_killed_and_restarted_in_mid_run_loses_nothing() {
     desk.trade(&mut venue, STEPS);
     assert!(desk.handler.lines().statistics(0).received > before, "past the kernel again");
     desk.ends_like(&mut venue);
+    drop(desk);
+    clean_after(control, b);
+}
+
+/// A burst that is longer than the rings, while the thread does not poll: counted, told of the interface, and asked for.
+#[test]
+fn what_finds_no_frame_is_counted_and_recovered() {
+    let Some(lab) = lab(&Options::default()) else { return };
+    let (a, b) = (lab.host(Side::A), lab.host(Side::B));
+    let control = Process::control(b);
+    let mut venue = Venue::on(a, LAB0);
+    let mut options = options(LAB0);
+    options.rerequest = vec![venue.rerequest_at()];
+    let mut desk = Desk::on(b, &options);
+    desk.until_paths(&mut venue, Path::is_accelerated);
+    desk.trade(&mut venue, STEPS);
+    assert_eq!(desk.handler.lines().drops(0), Drops::default());
+    (0..8 * STEPS).for_each(|_| venue.step());
+    desk.drain();
+    // What comes next tells that the end of the burst is missing.
+    desk.trade(&mut venue, STEPS);
+    let drops = [0, 1].map(|line| desk.handler.lines().drops(line));
+    assert!(drops[0].interface > 0 && drops[0].interface == drops[1].interface, "{drops:?}");
+    let counters = desk.ends_like(&mut venue);
+    assert!(counters.filled_by_request > 0, "{counters:?}");
     drop(desk);
     clean_after(control, b);
 }

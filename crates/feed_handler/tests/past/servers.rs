@@ -43,7 +43,7 @@ impl Gap {
     fn new(change: impl FnOnce(&mut Options, &Venue)) -> Self {
         let free = || UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let lines = [free(), free()].map(|place| Line::new("lo", place));
-        let mut venue = Venue::open(lines.clone(), "127.0.0.1");
+        let mut venue = Venue::open(&lines, "127.0.0.1");
         let mut relay = start(&venue, "127.0.0.1:0", ANSWERS);
         let relay_at = relay.line("relay at ").parse().unwrap();
         let mut options = Options { lines: lines.to_vec(), rerequest: vec![relay_at], ..options(["lo"; 2]) };

@@ -43,11 +43,11 @@ impl Venue {
     /// On a host, which sends line A by one interface and line B by the other.
     pub(crate) fn on(host: &Host, interfaces: [&str; 2]) -> Self {
         let place = |line: usize| Place::new(interfaces[line], GROUPS[line].parse().unwrap());
-        host.within(|| Ok(Self::open([place(0), place(1)], &host.ipv4.to_string()))).unwrap()
+        host.within(|| Ok(Self::open(&[place(0), place(1)], &host.ipv4.to_string()))).unwrap()
     }
 
     /// Here. It sends lines to where they are received, and serves at `address`.
-    pub(crate) fn open(places: [Place; 2], address: &str) -> Self {
+    pub(crate) fn open(places: &[Place; 2], address: &str) -> Self {
         let settings = DaySettings {
             load: LoadSettings { seed: 19, symbols: 20, live_orders: 500 },
             profile: Profile::Steady,
