@@ -404,7 +404,7 @@ fn the_example_of_a_feed_handler_prints_bids_and_offers() {
     let _exchange = exchange(&lab, &["--rate", "1k", "--loss-a", "2%"]);
     let lines = GROUPS.map(|group| format!("lab0:{group}"));
     let mut command = Command::new(example("feed_handler"));
-    caught(command.arg("AAAA").args(&lines).args(["--glimpse", GLIMPSE, "--rerequest", REREQUEST]));
+    caught(command.args(["AAAA", GLIMPSE, REREQUEST]).args(&lines));
     let mut process = Process(lab.host(End::B).spawn(&mut command).unwrap());
     let mut output = BufReader::new(process.0.stdout.take().unwrap()).lines();
     let has_both = |line: &String| line.contains(" x ") && !line.contains("none");

@@ -39,6 +39,7 @@
 mod application;
 mod channel;
 mod directory;
+mod drops;
 mod handler;
 mod line;
 mod lines;
@@ -49,6 +50,7 @@ mod snapshot;
 pub use application::{Application, Update};
 pub use channel::{Channel, ChannelOptions, Counters, Wanted};
 pub use directory::Directory;
+pub use drops::Drops;
 pub use handler::{FeedHandler, Options, line_kinds, recovery_line};
 pub use line::{LINES_MAX, Line, SOURCES_MAX, name};
 pub use lines::{Arrival, LineOptions, Lines};

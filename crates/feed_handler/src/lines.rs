@@ -1,5 +1,6 @@
 //! The sockets of the lines: one engine for each interface, one socket for each line, polled in turn by one thread.
 
+use crate::drops::{self, Drops, Tally};
 use crate::line::{LINES_MAX, Line, name};
 use crate::requests::{Requests, SERVERS_MAX};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -86,10 +87,13 @@ struct LineSocket {
     handle: Handle,
     /// As of the last look.
     path: Path,
+    /// Of the socket, and of the interface.
+    dropped: [Tally; 2],
 }
 
 impl Lines {
-    /// Joins the lines. Waits at most 200 ms for control, where it runs; what it answers later is followed while the lines are polled.
+    /// Joins the lines. Waits at most 200 ms for control, where it runs; what it answers later is followed while the lines are polled. Where
+    /// it does not run yet, lines are the kernel's for good: start it first, or open them again.
     ///
     /// # Errors
     /// There are none or too many; an interface is not there; a group cannot be joined.
@@ -134,7 +138,7 @@ impl Lines {
                 path = engine_of.join(handle, line.group.ip(), index, source)?;
             }
         }
-        self.sockets.push(LineSocket { line: line.clone(), engine, handle, path });
+        self.sockets.push(LineSocket { line: line.clone(), engine, handle, path, dropped: [Tally::default(); 2] });
         Ok(())
     }
 
@@ -263,6 +267,17 @@ impl Lines {
         self.engines[socket.engine].statistics(socket.handle).unwrap_or_default()
     }
 
+    /// Datagrams of a line that this host has dropped. Some system calls: for statistics, not for each datagram.
+    ///
+    /// # Panics
+    /// There is no line of this place.
+    pub fn drops(&mut self, place: usize) -> Drops {
+        let queue = self.statistics(place).dropped;
+        let LineSocket { engine, handle, dropped: [socket, interface], .. } = &mut self.sockets[place];
+        let [by_socket, by_interface] = drops::read(&self.engines[*engine], *handle);
+        Drops { socket: socket.add(by_socket), queue, interface: interface.add(by_interface) }
+    }
+
     /// Sentences about the lines that the kernel carries: name, and the reason.
     pub fn by_kernel(&self) -> impl Iterator<Item = String> {
         self.sockets.iter().enumerate().filter_map(|(place, socket)| match socket.path {
@@ -349,6 +364,21 @@ mod tests {
             lines.poll(&mut |arrival| order.push(name(arrival.line))).unwrap();
         }
         assert!(order.find('B').is_some_and(|place| place <= BURST), "{order}");
+    }
+
+    #[test]
+    fn what_the_kernel_drops_is_told_of_its_line() {
+        let (a, b) = (Line::new("lo", free()), Line::new("lo", free()));
+        let options = LineOptions { receive_buffer: 1, ..options() };
+        let mut lines = Lines::open(&[a, b.clone()], &options).unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        (0..500).for_each(|_| assert_eq!(sender.send_to(&[0; 1_000], b.group).unwrap(), 1_000));
+        let mut received = 0;
+        while lines.poll(&mut |_| received += 1).unwrap() > 0 {}
+        let dropped = lines.drops(1);
+        assert!(received > 0 && dropped.socket > 0, "{received}");
+        assert_eq!((received + dropped.socket, dropped.queue, dropped.interface), (500, 0, 0));
+        assert_eq!((lines.drops(1), lines.drops(0)), (dropped, Drops::default()));
     }
 
     #[test]

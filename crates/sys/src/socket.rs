@@ -39,6 +39,28 @@ pub fn incoming_napi_id(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(value) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Numbers of SO_MEMINFO, and the place of the dropped packets among them (linux/sock_diag.h).
+const SK_MEMINFO_VARS: usize = 9;
+const SK_MEMINFO_DROPS: usize = 8;
+
+/// Packets that the kernel has dropped since the socket was made: its receive buffer was full, or a checksum was wrong (SO_MEMINFO,
+/// Linux 4.12). The number wraps.
+pub fn drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut values = [0_u32; SK_MEMINFO_VARS];
+    let mut size = size_of_val(&values) as libc::socklen_t;
+    // SAFETY: `values` and `size` are valid for the kernel to write to, which writes no more than `size` bytes.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            (&raw mut values).cast(),
+            &raw mut size,
+        )
+    };
+    if result == 0 { Ok(values[SK_MEMINFO_DROPS]) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Missing in the libc crate (asm-generic/socket.h).
 const SO_NETNS_COOKIE: i32 = 71;
 
@@ -270,6 +292,18 @@ mod tests {
     fn loopback_has_no_napi() {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound");
         assert_eq!(incoming_napi_id(socket.as_fd()).expect("the option exists since 4.12"), 0);
+    }
+
+    #[test]
+    fn what_finds_no_room_in_the_receive_buffer_is_counted() {
+        let [sender, socket] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").expect("loopback can be bound"));
+        let to = socket.local_addr().expect("bound");
+        assert_eq!(drops(socket.as_fd()).expect("the option exists since 4.12"), 0);
+        (0..2_000).for_each(|_| assert_eq!(sender.send_to(&[0; 1_000], to).expect("it is sent"), 1_000));
+        socket.set_nonblocking(true).expect("it can be set");
+        let received = std::iter::from_fn(|| socket.recv(&mut [0; 1_000]).ok()).count() as u32;
+        let dropped = drops(socket.as_fd()).expect("as above");
+        assert!(received > 0 && dropped > 0 && received + dropped == 2_000, "{received} {dropped}");
     }
 
     #[test]

@@ -30,6 +30,7 @@ use rustix::event::epoll;
 use sidestep_sys::Problem;
 use sidestep_sys::own_descriptors::keep;
 use sidestep_sys::printable::ranges;
+use sidestep_sys::xdp::statistics;
 use sidestep_sys::xdp::{
     Consumer, Descriptor, MULTI_BUFFER_BYTES_MAX, Producer, Rings, Umem, Xsk, XskFacts, take_error,
 };
@@ -147,6 +148,14 @@ impl XdpLink {
     /// several.
     pub fn socket(&self) -> BorrowedFd<'_> {
         self.all.as_ref().map_or_else(|| self.sender(), AsFd::as_fd)
+    }
+
+    /// Frames that the kernel has dropped since the link was opened, all queues together: no frame was lent to it, or the RX ring was
+    /// full. In zero-copy mode a device without frames drops by itself, in its own counters (`ethtool -S`). One system call for each
+    /// queue.
+    pub fn dropped(&self) -> u64 {
+        let counted = self.queues.iter().filter_map(|queue| statistics(queue.socket.as_fd()).ok());
+        counted.map(|counted| counted.rx_dropped + counted.rx_ring_full).sum()
     }
 
     /// The most frames that are lent to the device for receiving, all queues together.

@@ -21,7 +21,7 @@ mod writer;
 pub use binary_file::{BinaryFile, BinaryFileWriter, End};
 pub use frame::{Datagram, NotUdp, datagram};
 pub use interface::{Interface, LinkType};
-pub use writer::{InterfaceId, Writer};
+pub use writer::{Counts, InterfaceId, Writer};
 
 use pcap::Pcap;
 use pcapng::Pcapng;

@@ -196,6 +196,24 @@ fn a_capture_that_is_cut_anywhere_gives_its_whole_packets_and_says_so() {
 }
 
 #[test]
+fn counts_of_an_interface_are_written_as_its_statistics_block() {
+    let order = Order(false);
+    let mut writer = Writer::new(Vec::new(), "a test").unwrap();
+    let lines = ["A", "B"].map(|name| writer.interface(name, LinkType::RAW).unwrap());
+    let begin = writer.get_mut().len();
+    let counts = Counts { received: 10, dropped_by_interface: 1, dropped_by_system: u64::MAX, delivered: 7 };
+    writer.statistics(lines[1], (5 << 32) + 9, &counts).unwrap();
+    let file = writer.finish().unwrap();
+    let option =
+        |code: u16, value: u64| [order.half(code), order.half(8)].concat().into_iter().chain(value.to_le_bytes());
+    let options = option(4, 10).chain(option(5, 1)).chain(option(7, u64::MAX)).chain(option(8, 7)).chain([0; 4]);
+    let body = order.words(&[1, 5, 9]).into_iter().chain(options).collect::<Vec<_>>();
+    assert_eq!(file[begin..], order.block(5, &body));
+    let (packets, error) = all(&file[..]);
+    assert!(packets.is_empty() && error.is_none(), "readers pass over it: {error:?}");
+}
+
+#[test]
 fn datagrams_are_written_with_headers_and_found_again() {
     let mut writer = Writer::new(Vec::new(), "a test").unwrap();
     let lines = ["A", "B"].map(|name| writer.interface(name, LinkType::RAW).unwrap());

@@ -23,6 +23,19 @@ const TIME_TO_LIVE: u8 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InterfaceId(u32);
 
+/// Packets of an interface since the beginning of the capture, as the interface statistics block of pcapng has them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Received by the interface (`isb_ifrecv`).
+    pub received: u64,
+    /// Dropped by the interface (`isb_ifdrop`).
+    pub dropped_by_interface: u64,
+    /// Dropped by the operating system (`isb_osdrop`).
+    pub dropped_by_system: u64,
+    /// Given to the capturing program (`isb_usrdeliv`).
+    pub delivered: u64,
+}
+
 /// A writer. It allocates only in [`Writer::new`] and makes one call of `write_all` per packet.
 pub struct Writer<W> {
     write: W,
@@ -104,6 +117,20 @@ impl<W: Write> Writer<W> {
         let checksum = udp::Checksum::Computed;
         let datagram = ports.write(&addresses, payload.len(), checksum, &mut packet[header..]).map_err(refused)?;
         write_ip(&addresses, datagram, packet).map_err(refused)?;
+        self.end()
+    }
+
+    /// Appends what was counted of an interface up to now (interface statistics block, type 5).
+    pub fn statistics(&mut self, interface: InterfaceId, time_ns: u64, counts: &Counts) -> io::Result<()> {
+        self.begin(5);
+        for word in [interface.0, (time_ns >> 32) as u32, time_ns as u32] {
+            self.put(&word.to_le_bytes());
+        }
+        let Counts { received, dropped_by_interface, dropped_by_system, delivered } = *counts;
+        for (code, count) in [(4, received), (5, dropped_by_interface), (7, dropped_by_system), (8, delivered)] {
+            self.option(code, &count.to_le_bytes());
+        }
+        self.put(&[0; 4]);
         self.end()
     }
 

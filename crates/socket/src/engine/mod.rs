@@ -120,6 +120,12 @@ impl Engine {
         }
     }
 
+    /// Frames of any socket that the kernel has dropped because the rings of the present link had no room for them; 0 where there is no
+    /// link. It makes a system call for each queue.
+    pub fn dropped_by_kernel(&self) -> u64 {
+        self.bypass.as_ref().map_or(0, |bypass| bypass.link.dropped())
+    }
+
     /// The AF_XDP socket, or an epoll of several, to be slept on (poll(2), epoll(7)); `None` where there is none.
     pub fn socket(&self) -> Option<BorrowedFd<'_>> {
         self.bypass.as_ref().map(|bypass| bypass.link.socket())

@@ -8,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// The kernel's statistics of a socket (XDP_STATISTICS).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Frames dropped for other reasons than those below, including frames that are too long.
-    pub(crate) rx_dropped: u64,
+    /// Frames dropped for other reasons than a full RX ring: the FILL ring was empty (in copy mode), or they were too long.
+    pub rx_dropped: u64,
     /// Addresses in the FILL ring that lie outside of the UMEM.
     pub rx_invalid_descriptors: u64,
     /// Descriptors in the TX ring that the kernel refused.

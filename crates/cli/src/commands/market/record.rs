@@ -4,13 +4,14 @@
 //!  lines ── this thread ──> ring, --memory ──> writer's thread ──> file
 //! ```
 //!
-//! The receiving thread never waits for the disk: a datagram that finds no room in the ring is counted, and told.
+//! The receiving thread never waits for the disk: a datagram that finds no room in the ring is counted, and told. What this host has
+//! dropped before is told of each line, too, and stands in the file (interface statistics blocks).
 
 use super::lines::{apply_thread, line_options, tell_paths};
 use crate::args::{MarketRecord as Args, Sync};
 use crate::{exit, output, signal};
-use sidestep_feed_handler::{Arrival, LINES_MAX, LineOptions, Lines, name};
-use sidestep_market::capture::{InterfaceId, LinkType, Writer};
+use sidestep_feed_handler::{Arrival, Drops, LINES_MAX, LineOptions, Lines, name};
+use sidestep_market::capture::{Counts, InterfaceId, LinkType, Writer};
 use sidestep_ring::Waking;
 use sidestep_ring::spsc::{Consumer, Producer, pair};
 use sidestep_sys::idle::{Idle, IdleStrategy};
@@ -22,7 +23,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Bytes of the file that are kept before they are written: what a crash of this process may lose, beside the ring.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -51,25 +52,27 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     let thread = thread.map_err(|error| {
         Problem::failed("cannot start the writer's thread", error).next("see the limit of processes: ulimit -u")
     })?;
-    let mut receiver = Receiver { producer, counts: [0; LINES_MAX], lost: 0 };
+    let mut receiver = Receiver { producer, counts: [0; LINES_MAX], lost: [0; LINES_MAX] };
     let received = receiver.work(&mut lines, idle, args.duration, &stop, &is_over);
     receiver.producer.close();
-    let written = thread.join().map_err(|_| {
+    let (recorder, written) = thread.join().map_err(|_| {
         Problem::failed("cannot record", "the writer's thread has ended").next("see the message before this one")
     })?;
+    let drops: Vec<Drops> = (0..lines.len()).map(|line| lines.drops(line)).collect();
+    let bytes = recorder.end(written, &receiver.counts_of(&drops));
+    receiver.tell(&args.file, bytes.as_ref().ok().copied(), &drops);
     received?;
-    let bytes = written?;
-    let dropped: u64 = (0..lines.len()).map(|line| lines.statistics(line).dropped).sum();
-    receiver.tell(&args.file, lines.len(), bytes, dropped);
-    Ok(if receiver.lost + dropped == 0 { exit::GOOD } else { exit::FAILED })
+    bytes?;
+    let is_whole = receiver.lost.iter().all(|lost| *lost == 0) && drops.iter().all(|dropped| dropped.total() == 0);
+    Ok(if is_whole { exit::GOOD } else { exit::FAILED })
 }
 
 struct Receiver {
     producer: Producer,
     /// Datagrams of each line.
     counts: [u64; LINES_MAX],
-    /// Datagrams that found no room.
-    lost: u64,
+    /// Datagrams of each line that found no room.
+    lost: [u64; LINES_MAX],
 }
 
 impl Receiver {
@@ -106,7 +109,7 @@ impl Receiver {
     fn take(&mut self, arrival: &Arrival<'_>) {
         self.counts[arrival.line] += 1;
         let Ok(mut claim) = self.producer.try_claim(HEAD_BYTES + arrival.payload.len()) else {
-            self.lost += 1;
+            self.lost[arrival.line] += 1;
             return;
         };
         claim[..HEAD_BYTES].copy_from_slice(&head(arrival));
@@ -114,18 +117,38 @@ impl Receiver {
         claim.commit();
     }
 
-    fn tell(&self, file: &Path, lines: usize, bytes: u64, dropped: u64) {
+    /// For the file. What was dropped of an interface is told of each of its lines: nobody knows whose it was.
+    fn counts_of(&self, drops: &[Drops]) -> Vec<Counts> {
+        let of = |(line, drops): (usize, &Drops)| Counts {
+            received: self.counts[line] + drops.own(),
+            dropped_by_interface: drops.interface,
+            dropped_by_system: drops.own(),
+            delivered: self.counts[line] - self.lost[line],
+        };
+        drops.iter().enumerate().map(of).collect()
+    }
+
+    fn tell(&self, file: &Path, bytes: Option<u64>, drops: &[Drops]) {
+        let of_lines = |count: &dyn Fn(usize) -> u64| {
+            let counted = (0..drops.len()).map(|line| (name(line), count(line))).filter(|(_, count)| *count > 0);
+            counted.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        };
         let counts: Vec<String> =
-            self.counts[..lines].iter().enumerate().map(|(line, count)| format!("{} {count}", name(line))).collect();
-        say(format!("{}: {bytes} bytes; datagrams: {}", file.display(), counts.join(", ")));
-        if self.lost > 0 {
-            say(format!("{} datagrams found no room while the disk was busy: raise --memory", self.lost));
+            (0..drops.len()).map(|line| format!("{} {}", name(line), self.counts[line])).collect();
+        if let Some(bytes) = bytes {
+            say(format!("{}: {bytes} bytes; datagrams: {}", file.display(), counts.join(", ")));
         }
-        if dropped > 0 {
-            say(format!(
-                "{dropped} datagrams were not fetched in time: give the thread a CPU of its own (--spin --cpu N)"
-            ));
-        }
+        let told =
+            |counted: String, rest: &str| (!counted.is_empty()).then(|| say(format!("{counted} datagrams {rest}")));
+        told(of_lines(&|line| self.lost[line]), "found no room while the disk was busy: raise --memory");
+        told(
+            of_lines(&|line| drops[line].own()),
+            "were not fetched in time: raise net.core.rmem_max, or give the thread a CPU of its own (--spin --cpu N)",
+        );
+        told(
+            of_lines(&|line| drops[line].interface),
+            "found no frame at the interface of the line: give the thread a CPU of its own (--spin --cpu N)",
+        );
     }
 }
 
@@ -215,16 +238,12 @@ impl Recorder {
         })
     }
 
-    /// Writes until the ring is closed and empty, or the file is as long as it may be; returns its bytes.
-    fn work(mut self) -> Result<u64, Problem> {
+    /// Writes until the ring is closed and empty, or the file is as long as it may be.
+    fn work(mut self) -> (Self, io::Result<()>) {
         let written = self.write();
         self.is_over.store(true, Ordering::Relaxed);
         self.consumer.close();
-        let ended = written.and_then(|()| self.end());
-        ended.map_err(|error| {
-            Problem::failed(format!("cannot write {}", self.path), error)
-                .next("what was written before can be read; make room on the disk")
-        })
+        (self, written)
     }
 
     fn write(&mut self) -> io::Result<()> {
@@ -265,7 +284,20 @@ impl Recorder {
         Ok(true)
     }
 
-    fn end(&mut self) -> io::Result<u64> {
+    /// Ends the file with the counts of each line, if it could be written; returns its bytes.
+    fn end(mut self, written: io::Result<()>, counts: &[Counts]) -> Result<u64, Problem> {
+        let ended = written.and_then(|()| self.write_end(counts));
+        ended.map_err(|error| {
+            Problem::failed(format!("cannot write {}", self.path), error)
+                .next("what was written before can be read; make room on the disk")
+        })
+    }
+
+    fn write_end(&mut self, counts: &[Counts]) -> io::Result<u64> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        for (interface, counts) in self.interfaces.iter().zip(counts) {
+            self.writer.statistics(*interface, now, counts)?;
+        }
         self.writer.get_mut().flush()?;
         if self.sync != Sync::Never {
             self.synchronise()?;

@@ -266,9 +266,10 @@ impl Worker {
         for line in 0..count {
             let lines = self.handler.lines();
             let (place, path) = (lines.line(line).to_string(), path(lines.path(line)));
-            let dropped = lines.statistics(line).dropped;
+            let drops = lines.drops(line);
             let mut row = self.row(now, LineId(line as u8), name(line).to_string());
-            (row.place, row.path, row.dropped) = (place, path, dropped);
+            (row.place, row.path) = (place, path);
+            (row.dropped, row.dropped_by_interface) = (drops.own(), drops.interface);
             rows.push(row);
         }
         for line in 0..count {

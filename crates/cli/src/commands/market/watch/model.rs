@@ -68,8 +68,10 @@ pub(super) struct LineRow {
     pub(super) lost: u64,
     /// Packets that are none of the protocol, or of numbers that cannot be.
     pub(super) malformed: u64,
-    /// Packets that this program did not fetch in time.
+    /// Packets of the line that this host has dropped, as they were not fetched in time.
     pub(super) dropped: u64,
+    /// Frames of all lines of its interface that found no room in the rings.
+    pub(super) dropped_by_interface: u64,
     /// The time by which messages of this line come behind the first line's: median and 99th percentile, ns.
     pub(super) skew_p50_ns: Option<u64>,
     pub(super) skew_p99_ns: Option<u64>,

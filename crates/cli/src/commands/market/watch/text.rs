@@ -67,7 +67,7 @@ pub(super) fn line_cells(line: &LineRow) -> [String; 12] {
         count(line.out_of_order as f64),
         count(line.lost as f64),
         count(line.malformed as f64),
-        count(line.dropped as f64),
+        count((line.dropped + line.dropped_by_interface) as f64),
         maybe(line.skew_p50_ns),
         maybe(line.skew_p99_ns),
         maybe(line.last_packet_ns),
