@@ -54,7 +54,7 @@ impl Decoder<'_> {
             self.fault(why.to_string());
         }
         self.wanted += 1;
-        print(&mut self.printer, &Shown { time_ns, packet, bytes: bytes.len(), template, message, tree })
+        print(&mut self.printer, Shown { time_ns, packet, bytes: bytes.len(), template, message, tree })
     }
 }
 

@@ -194,7 +194,7 @@ mod tests {
         tree.value("month", Value::Null);
         tree.end();
         tree.begin("Three", Part::Array);
-        [1, 2].map(|number| tree.value("Three", Value::Number(number)));
+        (1..=2).for_each(|number| tree.value("Three", Value::Number(number)));
         tree.end();
         tree.value("Side", Value::Enum(Some("Bid"), 48));
         tree.begin("Fills", Part::Group);
