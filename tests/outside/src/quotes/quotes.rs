@@ -141,7 +141,7 @@ impl sbe::Fields for LevelsEntry<'_> {
     fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
         sbe::Show::show(&self.side(), "side", walker);
         sbe::Show::show(&self.price(), "price", walker);
-        sbe::walk_group(self.orders()?, "orders", walker)?;
+        sbe::walk_group(&self.orders()?, "orders", walker)?;
         Ok(())
     }
 }
