@@ -346,5 +346,24 @@ fn views() -> Result<(), Problem> {
     let shares = orders.next().map(|order| order.shares());
     assert_eq!((level.price(), shares, sbe::NESTING_MAX > 1), (Some(630_200), Some(225), true));
     let _: fn(&mut [u8; 4], [u8; 2]) = |out, chunk| *sbe::chunk_mut(out, 1) = chunk;
+    let mut names = Names(Vec::new());
+    sbe::Fields::walk(&quotes, &mut names).map_err(read)?;
+    sbe::Show::show(&sbe::Char(b'x'), "char", &mut names);
+    assert_eq!(names.0, ["symbol", "levels", "levels", "side", "price", "orders", "orders", "shares", "text", "char"]);
     Ok(())
+}
+
+/// The names of what a message has.
+struct Names(Vec<&'static str>);
+
+impl sbe::Walker for Names {
+    fn value(&mut self, name: &'static str, _: sbe::Value<'_>) {
+        self.0.push(name);
+    }
+
+    fn begin(&mut self, name: &'static str, _: sbe::Part) {
+        self.0.push(name);
+    }
+
+    fn end(&mut self) {}
 }

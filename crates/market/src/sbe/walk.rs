@@ -139,12 +139,12 @@ impl Show for Char<Option<u8>> {
 /// # Errors
 /// As [`Fields::walk`].
 pub fn walk_group<'a, E: Entry<'a> + Fields, Next: Stage<'a>>(
-    group: Group<'a, E, Next>,
+    group: &Group<'a, E, Next>,
     name: &'static str,
     walker: &mut dyn Walker,
 ) -> Result<Next, Malformed> {
     walker.begin(name, Part::Group);
-    for entry in &group {
+    for entry in group {
         walker.begin(name, Part::Entry);
         entry.walk(walker)?;
         walker.end();

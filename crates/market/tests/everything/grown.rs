@@ -78,8 +78,8 @@ impl<'a> AfterEarly<'a> {
 impl sbe::Fields for Grown<'_> {
     fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
         sbe::Show::show(&self.number(), "Number", walker);
-        let stage = sbe::walk_group(self.early()?, "Early", walker)?;
-        sbe::walk_group(stage.late()?, "Late", walker)?;
+        let stage = sbe::walk_group(&self.early()?, "Early", walker)?;
+        sbe::walk_group(&stage.late()?, "Late", walker)?;
         Ok(())
     }
 }

@@ -152,7 +152,7 @@ impl<'a> AfterNote<'a> {
 impl sbe::Fields for Parts<'_> {
     fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
         sbe::Show::show(&self.number(), "Number", walker);
-        let stage = sbe::walk_group(self.points()?, "Points", walker)?;
+        let stage = sbe::walk_group(&self.points()?, "Points", walker)?;
         let stage = sbe::walk_nested(stage.legs()?, "Legs", walker)?;
         let stage = sbe::walk_nested(stage.names()?, "Names", walker)?;
         let (data, stage) = stage.note()?;

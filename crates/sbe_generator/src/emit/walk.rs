@@ -30,9 +30,9 @@ fn one_part(out: &mut Out, part: &Part, value: &str, has_next: bool) {
     let name = format!("{:?}", part_name(part));
     match part {
         Part::Group(group) => {
-            let function = if group.parts.is_empty() { "walk_group" } else { "walk_nested" };
+            let (function, borrow) = if group.parts.is_empty() { ("walk_group", "&") } else { ("walk_nested", "") };
             let head = if has_next { "let stage = " } else { "" };
-            out.call(2, &format!("{head}sbe::{function}"), &[value, &name, "walker"], "?;");
+            out.call(2, &format!("{head}sbe::{function}"), &[&format!("{borrow}{value}"), &name, "walker"], "?;");
         }
         Part::Data(_) => {
             out.line(2, format!("let (data, {}) = {value};", if has_next { "stage" } else { "_" }));

@@ -54,3 +54,22 @@ impl<'a> Message<'a> {
         })
     }
 }
+
+impl Message<'_> {
+    /// The name of the message in the schema; nothing if it has none.
+    pub fn name(&self) -> Option<&'static str> {
+        Some(match self {
+            Self::Quotes(_) => "Quotes",
+            Self::Unknown(..) => return None,
+        })
+    }
+}
+
+impl sbe::Fields for Message<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        match self {
+            Self::Quotes(message) => sbe::Fields::walk(message, walker),
+            Self::Unknown(..) => Ok(()),
+        }
+    }
+}

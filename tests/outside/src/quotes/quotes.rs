@@ -76,6 +76,16 @@ impl<'a> AfterLevels<'a> {
     }
 }
 
+impl sbe::Fields for Quotes<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.symbol(), "symbol", walker);
+        let stage = sbe::walk_nested(self.levels()?, "levels", walker)?;
+        let (data, _) = stage.text()?;
+        sbe::Show::show(&data, "text", walker);
+        Ok(())
+    }
+}
+
 /// The group `levels`.
 pub type Levels<'a> = sbe::NestedGroup<'a, LevelsEntry<'a>, AfterLevels<'a>>;
 
@@ -127,6 +137,15 @@ impl<'a> LevelsEntry<'a> {
     }
 }
 
+impl sbe::Fields for LevelsEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.side(), "side", walker);
+        sbe::Show::show(&self.price(), "price", walker);
+        sbe::walk_group(&self.orders()?, "orders", walker)?;
+        Ok(())
+    }
+}
+
 /// The group `orders`.
 pub type LevelsOrders<'a> = sbe::Group<'a, LevelsOrdersEntry<'a>, sbe::End<'a>>;
 
@@ -157,5 +176,12 @@ impl<'a> LevelsOrdersEntry<'a> {
     #[inline(always)]
     pub fn shares(&self) -> u32 {
         u32::from_le_bytes(sbe::field(self.block, 0))
+    }
+}
+
+impl sbe::Fields for LevelsOrdersEntry<'_> {
+    fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
+        sbe::Show::show(&self.shares(), "shares", walker);
+        Ok(())
     }
 }

@@ -141,8 +141,8 @@ impl sbe::Fields for Definition<'_> {
         sbe::Show::show(&self.symbol(), "Symbol", walker);
         sbe::Show::show(&self.security_id(), "SecurityID", walker);
         sbe::Show::show(&self.min_price_increment(), "MinPriceIncrement", walker);
-        let stage = sbe::walk_group(self.events()?, "Events", walker)?;
-        sbe::walk_group(stage.feed_types()?, "FeedTypes", walker)?;
+        let stage = sbe::walk_group(&self.events()?, "Events", walker)?;
+        sbe::walk_group(&stage.feed_types()?, "FeedTypes", walker)?;
         Ok(())
     }
 }

@@ -89,7 +89,7 @@ impl sbe::Fields for OrderSnapshot<'_> {
         sbe::Show::show(&self.chunks(), "Chunks", walker);
         sbe::Show::show(&self.chunk(), "Chunk", walker);
         sbe::Show::show(&self.transact_time(), "TransactTime", walker);
-        sbe::walk_group(self.orders()?, "Orders", walker)?;
+        sbe::walk_group(&self.orders()?, "Orders", walker)?;
         Ok(())
     }
 }

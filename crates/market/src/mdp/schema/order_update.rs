@@ -61,7 +61,7 @@ impl sbe::Fields for OrderUpdate<'_> {
     fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
         sbe::Show::show(&self.transact_time(), "TransactTime", walker);
         sbe::Show::show(&self.match_event(), "MatchEvent", walker);
-        sbe::walk_group(self.orders()?, "Orders", walker)?;
+        sbe::walk_group(&self.orders()?, "Orders", walker)?;
         Ok(())
     }
 }

@@ -124,7 +124,7 @@ impl sbe::Fields for Snapshot<'_> {
         sbe::Show::show(&self.high_limit(), "HighLimit", walker);
         sbe::Show::show(&self.low_limit(), "LowLimit", walker);
         sbe::Show::show(&self.max_variation(), "MaxVariation", walker);
-        sbe::walk_group(self.levels()?, "Levels", walker)?;
+        sbe::walk_group(&self.levels()?, "Levels", walker)?;
         Ok(())
     }
 }

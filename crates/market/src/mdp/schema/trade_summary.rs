@@ -85,8 +85,8 @@ impl sbe::Fields for TradeSummary<'_> {
     fn walk(&self, walker: &mut dyn sbe::Walker) -> Result<(), sbe::Malformed> {
         sbe::Show::show(&self.transact_time(), "TransactTime", walker);
         sbe::Show::show(&self.match_event(), "MatchEvent", walker);
-        let stage = sbe::walk_group(self.trades()?, "Trades", walker)?;
-        sbe::walk_group(stage.orders()?, "Orders", walker)?;
+        let stage = sbe::walk_group(&self.trades()?, "Trades", walker)?;
+        sbe::walk_group(&stage.orders()?, "Orders", walker)?;
         Ok(())
     }
 }

@@ -2,6 +2,8 @@
 
 //! Enumerations. Values that the schema does not have survive.
 
+use sidestep::market::sbe;
+
 /// The type `Side`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Side(pub u8);
@@ -19,5 +21,11 @@ impl Side {
             Self::OFFER => "Offer",
             _ => return None,
         })
+    }
+}
+
+impl sbe::Show for Side {
+    fn show(&self, name: &'static str, walker: &mut dyn sbe::Walker) {
+        walker.value(name, sbe::Value::Enum(self.name(), i128::from(self.0)));
     }
 }

@@ -235,7 +235,7 @@ mod tests {
             }
         }
         let mut out = Messages::new(Box::new(Full));
-        let origin = sidestep_market::arbiter::Origin { line: LineId(0), recovered: false };
+        let origin = arbiter::Origin { line: LineId(0), recovered: false };
         out.message(Delivery { sequence: Sequence(1), origin, arrived: Nanos(1), bytes: b"a" });
         assert_eq!(out.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
     }

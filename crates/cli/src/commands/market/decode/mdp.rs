@@ -29,7 +29,11 @@ impl Decoder<'_> {
         for bytes in packet.messages() {
             match bytes {
                 Ok(bytes) => self.mdp_message(time_ns, &packet, bytes)?,
-                Err(why) => self.fault(format!("to {}: {why}", datagram.destination)),
+                // Its numbers differ from packet to packet, and reasons are counted.
+                Err(_) => {
+                    let to = datagram.destination;
+                    self.fault(format!("no packet of MDP 3.0, to {to}: the size of a message does not fit"));
+                }
             }
             if self.is_over() {
                 break;
@@ -54,7 +58,7 @@ impl Decoder<'_> {
             self.fault(why.to_string());
         }
         self.wanted += 1;
-        print(&mut self.printer, &Shown { time_ns, packet, bytes: bytes.len(), template, message, tree })
+        print(&mut self.printer, Shown { time_ns, packet, bytes: bytes.len(), template, message, tree })
     }
 }
 

@@ -16,21 +16,24 @@ pub(super) enum Node {
     Number(i128),
     Float(f64),
     Text(String),
-    Fields(Vec<(&'static str, Node)>),
-    List(Vec<Node>),
+    Fields(Vec<(&'static str, Self)>),
+    List(Vec<Self>),
 }
+
+/// Fields by name, in their order.
+pub(super) type Named = Vec<(&'static str, Node)>;
 
 /// Takes the fields of one message.
 #[derive(Default)]
 pub(super) struct Tree {
-    fields: Vec<(&'static str, Node)>,
+    fields: Named,
     /// Parts that have begun, with what was around them.
-    open: Vec<(&'static str, Part, Vec<(&'static str, Node)>)>,
+    open: Vec<(&'static str, Part, Named)>,
 }
 
 impl Tree {
     /// What came; parts that were left open end here.
-    pub(super) fn finish(mut self) -> Vec<(&'static str, Node)> {
+    pub(super) fn finish(mut self) -> Named {
         while !self.open.is_empty() {
             self.end();
         }
@@ -194,7 +197,7 @@ mod tests {
         tree.value("month", Value::Null);
         tree.end();
         tree.begin("Three", Part::Array);
-        [1, 2].map(|number| tree.value("Three", Value::Number(number)));
+        (1..=2).for_each(|number| tree.value("Three", Value::Number(number)));
         tree.end();
         tree.value("Side", Value::Enum(Some("Bid"), 48));
         tree.begin("Fills", Part::Group);
