@@ -102,7 +102,7 @@ fn a_feed_that_ends_without_a_word_is_told_as_stale() {
     let ended = finish(watch);
     let json = ended.json();
     assert_eq!((ended.code, &json["state"]), (3, &"stale".into()), "{json}");
-    assert_eq!(json["reason"], "no line brings anything", "{json}");
+    assert_eq!(json["reason"], "no line brings anything new", "{json}");
 }
 
 #[test]

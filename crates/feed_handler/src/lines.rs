@@ -61,7 +61,8 @@ pub struct Arrival<'a> {
     pub line: usize,
     /// It came by the kernel while the line's traffic goes past it: a path of its own, which keeps no order with the other.
     pub by_twin: bool,
-    /// When it was received: CLOCK_MONOTONIC, ns.
+    /// When this thread took it: CLOCK_MONOTONIC, ns. How long it had lain in its socket or ring by then is not in it, nor which line's
+    /// copy was on the wire first if both lay there.
     pub arrived_ns: u64,
     /// The same as the time of day, ns since 1970; 0 without [`LineOptions::times`].
     pub time_ns: u64,

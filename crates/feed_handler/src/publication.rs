@@ -95,7 +95,11 @@ impl Published {
         change: Result<Option<Change>, Refusal>,
         books: &Books,
     ) -> u64 {
-        let mut flags = if delivery.origin.recovered { Flags::RECOVERED } else { Flags::NONE };
+        // The thread that polls has taken the time, not the card.
+        let mut flags = Flags::SOFTWARE_TIME;
+        if delivery.origin.recovered {
+            flags = flags | Flags::RECOVERED;
+        }
         if !self.is_live || self.is_suspect {
             flags = flags | Flags::STALE;
         }
@@ -219,6 +223,8 @@ fn array(path: &Path, records: u32, tag: u64) -> Result<Array<RECORD_WORDS>, Pro
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidestep_market::book::{Depth, Limits};
+    use sidestep_market::units::{LineId, Nanos, Sequence};
 
     #[test]
     fn a_folder_is_gone_on_with_unless_it_has_too_little_room() {
@@ -228,5 +234,27 @@ mod tests {
         assert!(Published::open(&publication, 50).is_ok());
         let refused = Published::open(&publication, 101).err().expect("it would leave out locate 101");
         assert!(refused.to_string().contains("locates up to 100, and 101 are needed"), "{refused}");
+    }
+
+    #[test]
+    fn events_tell_that_no_card_has_taken_their_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let publication = Publication { ring_bytes: RING_BYTES_MIN, ..Publication::within(folder.path()) };
+        let mut published = Published::open(&publication, 1).unwrap();
+        let mut interest = Interest::none();
+        interest.insert(Locate(0));
+        let (mut subscriber, _) = publication.subscribe(interest).unwrap();
+        while !subscriber.is_synchronised() {
+            subscriber.try_next().unwrap();
+        }
+        let limits = Limits { instruments: 1, orders: 1, levels: 1, side_levels: 1 };
+        let books = Books::new(limits, Depth::Levels).unwrap();
+        let bytes = *b"S\0\0\0\0\0\0\0\0\0\x09Q";
+        let origin = sidestep_market::arbiter::Origin { line: LineId(1), recovered: true };
+        let delivery = Delivery { sequence: Sequence(7), origin, arrived: Nanos(8), bytes: &bytes };
+        published.message(&delivery, &Message::parse(&bytes).unwrap(), Ok(None), &books);
+        let Ok(Some(publish::Update::Event(event))) = subscriber.try_next() else { panic!("one event") };
+        let flags = Flags::SOFTWARE_TIME | Flags::RECOVERED | Flags::STALE | Flags::LAST;
+        assert_eq!((event.sequence, event.arrived, event.flags), (Sequence(7), Nanos(8), flags));
     }
 }

@@ -32,7 +32,8 @@ pub enum Why {
     Gap,
     /// More came behind missing messages than the hold-back buffer holds.
     Overflow,
-    /// No line but those of answers has brought anything for [`Policy::silence_ns`](super::Policy::silence_ns).
+    /// No line but those of answers has brought anything for [`Policy::silence_ns`](super::Policy::silence_ns), or nothing but numbers
+    /// that are older than what was delivered: the sender may have begun anew under the same session.
     Silence,
     /// The session is over.
     SessionEnded,

@@ -163,11 +163,24 @@ impl<F: Framing> Feed<F> {
             Body::Heartbeat => self.arbiter.heartbeat(line, arrived, head.first),
             Body::EndOfSession => self.end_of_session(line, arrived, head.first),
         };
-        let was_silent = self.silence.heard(line, now);
+        let is_news = self.is_news(placed, &head);
+        let was_silent = self.silence.heard(line, now, is_news);
         let is_usual = matches!(placed, Placed::Delivered | Placed::Duplicate);
         if !is_usual || was_silent || self.state != State::Live || self.ended.is_some() {
             self.follow(line, placed, now, handler);
             self.doubt_leap(line, &head, now, handler);
+        }
+    }
+
+    /// A datagram shows that the feed goes on: it brings something, or is the copy of what was delivered last. One that only tells older
+    /// numbers does not, as of a sender that has begun anew under the same session.
+    #[inline]
+    fn is_news(&self, placed: Placed, head: &Head<F::Session>) -> bool {
+        let count = if let Body::Data { count } = head.body { count } else { 0 };
+        match placed {
+            Placed::Duplicate => head.first.0.saturating_add(u64::from(count)) >= self.arbiter.next().0,
+            Placed::Delivered | Placed::Held | Placed::Overflow => true,
+            Placed::Implausible | Placed::NoSuchLine => false,
         }
     }
 

@@ -55,7 +55,8 @@ pub struct Policy {
     pub stale_after_ns: u64,
     /// A live line that brings nothing for so long is silent, ns. Default 3.5 s: three heartbeats of one second are missing.
     pub line_silence_ns: u64,
-    /// A feed whose lines (but those of answers) all bring nothing for so long is stale, ns. Default 3.5 s.
+    /// A feed whose lines (but those of answers) all bring nothing for so long, or nothing that is not older than what was delivered, is
+    /// stale, ns. Default 3.5 s.
     pub silence_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Lines that bring nothing, not even heartbeats.
+//! Lines that bring nothing, not even heartbeats; and feeds whose lines bring nothing but what is older than what was delivered.
 
 use super::Policy;
 use crate::arbiter::LineKind;
@@ -15,6 +15,9 @@ struct Heard {
 #[derive(Debug)]
 pub(super) struct Silence {
     lines: Box<[Heard]>,
+    /// When a line, but one of answers, has last shown that the feed goes on.
+    news_at: Nanos,
+    /// None has for too long.
     is_all_silent: bool,
     next_check: Nanos,
 }
@@ -23,14 +26,17 @@ impl Silence {
     pub(super) fn new(lines: &[LineKind], now: Nanos, policy: &Policy) -> Self {
         let next_check = now.after(policy.line_silence_ns.min(policy.silence_ns));
         let lines = lines.iter().map(|kind| Heard { kind: *kind, at: now, is_silent: false }).collect();
-        Self { lines, is_all_silent: false, next_check }
+        Self { lines, news_at: now, is_all_silent: false, next_check }
     }
 
-    /// A line was heard: whether that ends a silence ([`ends`](Self::ends)).
+    /// A line was heard, with news or without: whether that ends a silence ([`ends`](Self::ends)).
     #[inline]
-    pub(super) fn heard(&mut self, line: LineId, now: Nanos) -> bool {
+    pub(super) fn heard(&mut self, line: LineId, now: Nanos, is_news: bool) -> bool {
         let Some(heard) = self.lines.get_mut(usize::from(line.0)) else { return false };
         heard.at = now;
+        if is_news && heard.kind != LineKind::Recovery {
+            self.news_at = now;
+        }
         heard.is_silent || self.is_all_silent
     }
 
@@ -53,7 +59,7 @@ impl Silence {
             return false;
         }
         let was_silent = std::mem::take(&mut heard.is_silent);
-        self.is_all_silent = false;
+        self.is_all_silent = self.is_without_news(now, policy);
         self.next_check = self.next_check.min(now.after(policy.line_silence_ns.min(policy.silence_ns)));
         was_silent
     }
@@ -63,10 +69,9 @@ impl Silence {
         if now < self.next_check {
             return;
         }
-        let (mut next, mut newest) = (Nanos(u64::MAX), Nanos(0));
+        let mut next = Nanos(u64::MAX);
         let live = self.lines.iter_mut().enumerate().filter(|(_, heard)| heard.kind != LineKind::Recovery);
         for (line, heard) in live {
-            newest = newest.max(heard.at);
             if heard.is_silent || heard.kind == LineKind::Twin {
                 continue;
             }
@@ -78,8 +83,11 @@ impl Silence {
             heard.is_silent = true;
             tell(LineId(line as u8));
         }
-        let all_at = newest.after(policy.silence_ns);
-        self.is_all_silent = all_at <= now;
-        self.next_check = if self.is_all_silent { next } else { next.min(all_at) };
+        self.is_all_silent = self.is_without_news(now, policy);
+        self.next_check = if self.is_all_silent { next } else { next.min(self.news_at.after(policy.silence_ns)) };
+    }
+
+    fn is_without_news(&self, now: Nanos, policy: &Policy) -> bool {
+        self.news_at.after(policy.silence_ns) <= now
     }
 }

@@ -393,6 +393,29 @@ fn silence_of_a_line_and_of_all_is_told_and_taken_back() {
 }
 
 #[test]
+fn a_sender_that_begins_anew_under_the_same_session_does_not_leave_the_feed_live() {
+    let mut bench = Bench::live(Policy::default());
+    bench.data(A, 2..10);
+    bench.told();
+    for number in 1..=6 {
+        bench.wait(500 * MS);
+        [A, B].iter().for_each(|line| bench.data(*line, number..number + 1));
+        bench.heartbeat(B, number + 1);
+    }
+    assert_eq!(bench.told(), [], "until now it may be a line that lies behind");
+    bench.wait(500 * MS);
+    assert_eq!(bench.told(), [bench.since(3500, Why::Silence)]);
+    bench.data(A, 7..8);
+    bench.wait(MS);
+    assert_eq!(bench.told(), [], "older numbers change nothing, and no line is silent");
+    // A copy of the newest message is enough to show that the feed goes on.
+    bench.data(B, 9..10);
+    assert_eq!(bench.told(), [LIVE]);
+    bench.data(A, 10..11);
+    assert_eq!(bench.told(), [Told::Message(10)]);
+}
+
+#[test]
 fn a_twin_may_be_silent_and_may_be_the_only_one_that_is_heard() {
     let limits = Limits { held_messages: 16, held_bytes: HELD_BYTES_MIN };
     let feed = Feed::new(&[Live, LineKind::Twin], limits, Policy::default(), Nanos(0)).unwrap();

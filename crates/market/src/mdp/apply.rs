@@ -205,6 +205,8 @@ impl<S: FnMut(Event)> Applying<'_, S> {
             if self.scope == Scope::All {
                 (self.sink)(Event::Trade {
                     security_id: trade.security_id(),
+                    action: trade.action(),
+                    trade_id: trade.trade_id(),
                     price: Price(trade.price().mantissa()),
                     size: trade.size(),
                     aggressor: trade.aggressor(),

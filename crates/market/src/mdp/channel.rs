@@ -13,6 +13,10 @@ use crate::sbe::Malformed;
 use sidestep_sys::Problem;
 use std::collections::TryReserveError;
 
+/// A packet with an old number that was sent so much later than the last one, ns, is no copy of another line: numbers have begun anew. Lines
+/// lie some us apart, and their senders' clocks some ms.
+const RESTART_NS: u64 = 1_000_000_000;
+
 /// The books of a channel. See the [module](super) for the rules.
 #[derive(Debug)]
 pub struct Channel {
@@ -21,6 +25,8 @@ pub struct Channel {
     pub(super) counters: Counters,
     /// The sequence of the last packet.
     pub(super) last: Option<u32>,
+    /// When it was sent.
+    sent_ns: u64,
     pub(super) is_recovering: bool,
     /// A book became live or stale, so that `is_recovering` may have to change.
     pub(super) is_changed: bool,
@@ -46,6 +52,7 @@ impl Channel {
             held: Held::new(limits.packets_held)?,
             counters: Counters::default(),
             last: None,
+            sent_ns: 0,
             is_recovering: false,
             is_changed: false,
             loops: [Loop::default(); 2],
@@ -78,8 +85,9 @@ impl Channel {
         &self.counters
     }
 
-    /// Takes the next packet of the incremental feed. One that has come before is ignored, one that comes too early is a gap. A feed that
-    /// begins again with packet 1, as at the beginning of a week, is a new channel.
+    /// Takes the next packet of the incremental feed. One that has come before is ignored, one that comes too early is a gap. So is an old
+    /// number in a packet that was sent a second later than the last one: the feed has begun again, as at the beginning of a week, and all
+    /// books are stale until a snapshot or a channel reset. A new channel is empty at once instead.
     ///
     /// # Errors
     /// Fails if it is no packet, or a message's size cannot be. Messages before that one are applied; all books are stale.
@@ -98,18 +106,24 @@ impl Channel {
         let packet = Packet::parse(bytes).inspect_err(|_| self.counters.malformed += 1)?;
         let sequence = packet.sequence;
         if let Some(last) = self.last {
-            if sequence <= last {
+            let begins_anew = packet.sending_time_ns.saturating_sub(self.sent_ns) > RESTART_NS;
+            if sequence <= last && !begins_anew {
                 self.counters.old_packets += 1;
                 return Ok(());
             }
-            if sequence > last + 1 {
+            if sequence.checked_sub(1) != Some(last) {
                 self.counters.packet_gaps += 1;
-                let reason = StaleReason::PacketGap { expected: last + 1, found: sequence };
+                let reason = StaleReason::PacketGap { expected: last.saturating_add(1), found: sequence };
                 self.instruments.stale_all(reason, sink);
                 self.is_changed = true;
             }
+            if sequence <= last {
+                self.counters.restarts += 1;
+                self.instruments.forget_numbers();
+                self.held.clear();
+            }
         }
-        self.last = Some(sequence);
+        (self.last, self.sent_ns) = (Some(sequence), packet.sending_time_ns);
         self.counters.packets += 1;
         self.note_recovery(sink);
         if self.is_recovering {

@@ -1,6 +1,6 @@
 //! What a channel tells, and what it counts.
 
-use super::schema::types::AggressorSide;
+use super::schema::types::{Action, AggressorSide};
 use crate::units::Price;
 
 /// One of the books of an instrument.
@@ -17,7 +17,7 @@ pub enum BookKind {
 pub enum StaleReason {
     /// Nothing is known yet.
     Start,
-    /// Packets are missing.
+    /// Packets are missing, or (if the number that came is lower) the feed has begun anew.
     PacketGap {
         /// The packet that should have come.
         expected: u32,
@@ -49,10 +49,14 @@ pub enum Event {
         /// Time of the event, ns since 1970.
         transact_time_ns: u64,
     },
-    /// A trade.
+    /// A trade; or, by its action, another word about one that was told before.
     Trade {
         /// The instrument.
         security_id: i32,
+        /// `NEW`: a trade. `CHANGE`: the trade of this number was corrected. `DELETE`: it was busted, and is none.
+        action: Action,
+        /// The number of the trade; nothing if the feed does not tell.
+        trade_id: Option<u32>,
         /// Nine decimals.
         price: Price,
         /// Quantity.
@@ -106,6 +110,8 @@ pub struct Counters {
     pub old_packets: u64,
     /// Gaps between packets.
     pub packet_gaps: u64,
+    /// Of those, feeds that have begun anew with lower numbers.
+    pub restarts: u64,
     /// Packets and messages that could not be read.
     pub malformed: u64,
     /// Messages of templates or schemas that are not known.

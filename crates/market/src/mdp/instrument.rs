@@ -254,6 +254,14 @@ impl Instruments {
         }
     }
 
+    /// Numbers of packets and updates begin anew: none of before says anything about those to come. All books are stale.
+    pub(super) fn forget_numbers(&mut self) {
+        for instrument in &mut self.list {
+            instrument.rpt_seq = None;
+            (instrument.prices.included, instrument.by_order.included) = (0, 0);
+        }
+    }
+
     /// Makes all books by order stale.
     pub(super) fn stale_all_orders(&mut self, reason: StaleReason, sink: &mut impl FnMut(Event)) {
         if self.limits.orders_per_side > 0 {

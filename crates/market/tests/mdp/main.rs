@@ -183,16 +183,63 @@ fn definitions_tell_the_depths_and_limits_hold() {
 fn trades_are_told_of_stale_books_too() {
     let mut channel = Channel::new(LIMITS).expect("there is memory");
     channel.add(7, 3, 0).unwrap();
-    let trade = encoded(|buffer| {
-        let mut message = TradeSummaryEncoder::new(buffer)?;
-        message.fields().transact_time(4).match_event(END);
-        let mut trades = message.trades()?;
-        trades.entry()?.size(3).security_id(7).rpt_seq(9).aggressor(None).price().mantissa(-5);
-        Ok(trades.end().orders()?.end())
-    });
-    let events = take(&mut channel, &packet(1, &[trade]));
-    let told = Event::Trade { security_id: 7, price: Price(-5), size: 3, aggressor: None, transact_time_ns: 4 };
-    assert!(events.contains(&told), "{events:?}");
+    let trade = |rpt_seq, action| {
+        encoded(|buffer| {
+            let mut message = TradeSummaryEncoder::new(buffer)?;
+            message.fields().transact_time(4).match_event(END);
+            let mut trades = message.trades()?;
+            let mut entry = trades.entry()?;
+            entry.size(3).security_id(7).rpt_seq(rpt_seq).aggressor(None);
+            entry.action(action).trade_id(Some(77)).price().mantissa(-5);
+            Ok(trades.end().orders()?.end())
+        })
+    };
+    let events = take(&mut channel, &packet(1, &[trade(9, Action::NEW)]));
+    let told = |action, trade_id| Event::Trade {
+        security_id: 7,
+        action,
+        trade_id,
+        price: Price(-5),
+        size: 3,
+        aggressor: None,
+        transact_time_ns: 4,
+    };
+    assert!(events.contains(&told(Action::NEW, Some(77))), "{events:?}");
+    let events = take(&mut channel, &packet(2, &[trade(10, Action::DELETE)]));
+    assert_eq!(events, [told(Action::DELETE, Some(77))], "a bust is told as one");
+}
+
+#[test]
+fn a_feed_that_numbers_anew_is_a_gap_and_not_a_copy() {
+    let mut channel = Channel::new(Limits { trusts_numbers: true, ..LIMITS }).expect("there is memory");
+    list(&mut channel);
+    let bid = |rpt_seq, price| update(7, rpt_seq, (Action::NEW, EntryType::BID, 1, price), None, END);
+    take(&mut channel, &packet(1, &[reset(END)]));
+    for sequence in 2..9 {
+        take(&mut channel, &packet(sequence, &[bid(sequence, sequence.into())]));
+    }
+    // Another line's copy, even one that was stamped by another clock.
+    assert_eq!(take(&mut channel, &sent_after(1_000_000_000, &packet(3, &[bid(3, 9)]))), []);
+    assert_eq!(channel.counters().old_packets, 1);
+    let events = take(&mut channel, &sent_after(1_000_000_001, &packet(3, &[bid(3, 9)])));
+    let reason = StaleReason::PacketGap { expected: 9, found: 3 };
+    assert_eq!(events[0], Event::Stale { security_id: 7, kind: BookKind::Prices, reason });
+    assert!(events.contains(&Event::Recover), "{events:?}");
+    assert!(channel.instruments().iter().all(|one| !one.is_live(BookKind::Prices) && !one.is_live(BookKind::Orders)));
+    // Updates of before say nothing about those of now, and packets that are in a book were others.
+    let events = take(&mut channel, &sent_after(2_000_000_000, &packet(4, &[bid(9, 9)])));
+    assert_eq!(events, []);
+    let events = take(&mut channel, &sent_after(2_000_000_000, &packet(5, &[reset(END), bid(1, 11)])));
+    assert!(events.contains(&Event::Recovered), "{events:?}");
+    let prices: Vec<_> =
+        channel.instrument(7).unwrap().book().levels(Side::Buy).iter().map(|one| one.price.0).collect();
+    assert_eq!((prices, channel.counters().restarts), (vec![11], 1));
+}
+
+/// The packet, sent so much later.
+fn sent_after(ns: u64, packet: &[u8]) -> Vec<u8> {
+    let sent_ns = u64::from_le_bytes(packet[4..12].try_into().unwrap()) + ns;
+    [&packet[..4], &sent_ns.to_le_bytes(), &packet[12..]].concat()
 }
 
 #[test]

@@ -222,8 +222,8 @@ impl Account {
         }
         live.terms.side = side;
         if quantity >= live.quantity {
-            let quantity = live.quantity;
-            return self.say(Answer::modified(time_ns, user_ref, side, quantity));
+            let outstanding = live.quantity.saturating_sub(live.executed);
+            return self.say(Answer::modified(time_ns, user_ref, side, outstanding));
         }
         self.reduce(time_ns, user_ref, quantity, CancelReason::Modified, core);
     }
@@ -255,7 +255,7 @@ impl Account {
                 (Answer::executed(time_ns, user_ref, shares, price, liquidity, match_number), left)
             }
             matching::Answer::Cancelled { left, reason: CancelReason::Modified, .. } if left > 0 => {
-                (Answer::modified(time_ns, user_ref, live.terms.side, live.quantity), left)
+                (Answer::modified(time_ns, user_ref, live.terms.side, left), left)
             }
             matching::Answer::Cancelled { shares, left, reason, .. } => {
                 (Answer::cancelled(time_ns, user_ref, shares, reason), left)

@@ -303,9 +303,9 @@ impl Answer {
         Self::begin(b'C', time_ns).put(&user_ref.to_be_bytes()).put(&shares.to_be_bytes()).put(&[reason])
     }
 
-    /// M
-    pub(super) fn modified(time_ns: u64, user_ref: u32, side: u8, quantity: u32) -> Self {
-        Self::begin(b'M', time_ns).put(&user_ref.to_be_bytes()).put(&[side]).put(&quantity.to_be_bytes())
+    /// M: the shares outstanding, without those that were executed.
+    pub(super) fn modified(time_ns: u64, user_ref: u32, side: u8, outstanding: u32) -> Self {
+        Self::begin(b'M', time_ns).put(&user_ref.to_be_bytes()).put(&[side]).put(&outstanding.to_be_bytes())
     }
 
     /// J

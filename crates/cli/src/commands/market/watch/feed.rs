@@ -311,7 +311,7 @@ fn state(state: feed::State) -> (&'static str, Option<Nanos>, &'static str) {
                 Why::NotJoined => ("waiting", "no packet has come"),
                 Why::Gap => ("stale", "messages are missing"),
                 Why::Overflow => ("stale", "more came behind a gap than can be held back"),
-                Why::Silence => ("stale", "no line brings anything"),
+                Why::Silence => ("stale", "no line brings anything new"),
                 Why::SessionEnded => ("ended", "the session is over"),
             };
             (state, Some(since), reason)
