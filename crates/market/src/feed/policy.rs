@@ -1,5 +1,6 @@
 //! The rules by which a feed recovers.
 
+use crate::units::Sequence;
 use sidestep_sys::Problem;
 
 /// The first message of a session that is delivered.
@@ -9,6 +10,9 @@ pub enum Join {
     FirstSeen,
     /// Number 1. What came before the join is recovered like any other gap: by requests, or by a snapshot if it is too much.
     Beginning,
+    /// This one of the feed's first session, for whoever knows all before it from elsewhere, such as a checkpoint of its own. What is missing
+    /// from there on is recovered like any other gap. Later sessions are joined at number 1.
+    At(Sequence),
 }
 
 /// The moment at which another session is adopted. Datagrams of a session that was left never count.

@@ -30,6 +30,10 @@ impl<S: Copy + Eq> Former<S> {
         self.sessions.iter_mut().filter(|one| **one == Some(session)).for_each(|one| *one = None);
     }
 
+    fn is_empty(&self) -> bool {
+        self.sessions.iter().all(Option::is_none)
+    }
+
     fn has(&self, session: S) -> bool {
         self.sessions.contains(&Some(session))
     }
@@ -89,11 +93,13 @@ impl<F: Framing> Feed<F> {
     }
 
     fn begin(&mut self, head: &Head<F::Session>, now: Nanos, handler: &mut impl Handler<F::Session>) {
+        let is_first = self.session.is_none() && self.former.is_empty();
         self.leave(now, handler);
         (self.session, self.expected) = (Some(head.session), None);
         let next = match self.policy.join {
             Join::FirstSeen => head.first,
-            Join::Beginning => Sequence(1),
+            Join::At(next) if is_first => next,
+            Join::Beginning | Join::At(_) => Sequence(1),
         };
         self.arbiter.restart(next);
         handler.action(Action::SessionAdopted { session: head.session, next });

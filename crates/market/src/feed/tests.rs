@@ -375,6 +375,19 @@ fn a_join_at_the_first_message_seen_misses_nothing() {
 }
 
 #[test]
+fn a_join_at_a_checkpoint_misses_what_came_before_its_first_datagram() {
+    let mut bench =
+        Bench::new(Policy { join: Join::At(Sequence(5000)), adoption: Adoption::AtOnce, ..Policy::default() });
+    bench.data(A, 5002..5003);
+    let joined = |session, next| Told::Do(Action::SessionAdopted { session, next: Sequence(next) });
+    assert_eq!(bench.told(), [joined(ONE, 5000), recovering(0)]);
+    bench.data(B, 4999..5002);
+    assert_eq!(bench.told(), [Told::Message(5000), Told::Message(5001), Told::Message(5002), LIVE]);
+    bench.packet(A, TWO, 1..2);
+    assert!(bench.told().contains(&joined(TWO, 1)), "the checkpoint was one of the first session");
+}
+
+#[test]
 fn silence_of_a_line_and_of_all_is_told_and_taken_back() {
     let mut bench = Bench::live(Policy::default());
     bench.now = 3000 * MS;

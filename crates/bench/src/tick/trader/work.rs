@@ -11,7 +11,7 @@ use sidestep_market::arbiter::{Delivery, Limits, LineKind};
 use sidestep_market::feed::{Action, Feed, Handler, Join, Policy, State};
 use sidestep_market::itch::Message;
 use sidestep_market::mold64::{Mold64, Session};
-use sidestep_market::units::{LineId, Nanos};
+use sidestep_market::units::{LineId, Nanos, Sequence};
 use sidestep_sys::{Problem, clock};
 use sidestep_venue::tape::Tape;
 use strategy::Strategy;
@@ -32,7 +32,9 @@ impl Desk {
             Work::Decode => Strategy::of_references(tape),
             Work::Book => Strategy::of_books(tape)?,
         };
-        Ok(Self::Reader(Box::new(Reader::new(strategy, lines)?)))
+        // A tape without trading has nothing to join.
+        let next = tape.datagrams.get(tape.prologue).map_or(1, |datagram| datagram.first);
+        Ok(Self::Reader(Box::new(Reader::new(strategy, Sequence(next), lines)?)))
     }
 
     /// Takes a datagram of a line, and sends the orders that it asks for.
@@ -115,9 +117,9 @@ impl Handler<Session> for AtWork<'_> {
 }
 
 impl Reader {
-    fn new(strategy: Strategy, lines: u8) -> Result<Self, Problem> {
-        // The books come as from a snapshot: the feed goes on behind it.
-        let policy = Policy { join: Join::FirstSeen, ..Policy::default() };
+    fn new(strategy: Strategy, next: Sequence, lines: u8) -> Result<Self, Problem> {
+        // The books come as from a snapshot. Its successor is missed, too, if no line brings it.
+        let policy = Policy { join: Join::At(next), ..Policy::default() };
         let feed = Feed::new(&vec![LineKind::Live; lines.into()], HELD, policy, now())?;
         let hands = Hands { strategy, number: 0, delivered: 0, malformed: 0, problem: None };
         Ok(Self { feed, hands, lines })
