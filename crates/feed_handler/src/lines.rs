@@ -300,6 +300,8 @@ fn engine(name: &str, options: &LineOptions) -> Result<Engine, Problem> {
         queues: Queues::Every,
         frames: options.frames,
         ring_entries: options.frames / 2,
+        // All the time: the first burst after a calm would find few of them, and what does not fit is lost.
+        fill: Some(options.frames / 2),
         control: options.control.clone(),
         name: options.name.clone(),
         timestamps: options.times,

@@ -168,6 +168,8 @@ pub(crate) fn engine_with(device: &Device, load: Load, tcp: Config) -> Result<En
         Load::Feed => EngineOptions {
             frames: 2 * FEED_RING,
             ring_entries: FEED_RING,
+            // All the time, as a feed handler has them: the first burst after a calm finds few otherwise, and what it brings is lost.
+            fill: Some(FEED_RING),
             tx_budget: Some(BUDGET),
             ..EngineOptions::on(interface)
         },

@@ -181,7 +181,9 @@ impl Sockets {
         match &self.lines {
             Lines::Kernel { .. } => dropped_by_kernel().saturating_sub(self.dropped_before),
             Lines::Ring(feed) => feed.lost(),
-            Lines::Stack(_) => orders.io_mut().engine().map_or(0, |engine| engine.frames().dropped),
+            Lines::Stack(_) => {
+                orders.io_mut().engine().map_or(0, |engine| engine.frames().dropped + engine.dropped_by_kernel())
+            }
         }
     }
 }

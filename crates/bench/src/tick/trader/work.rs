@@ -128,6 +128,7 @@ impl Reader {
     #[inline]
     fn take(&mut self, line: u8, datagram: &[u8], orders: &mut Orders) -> Result<(), Problem> {
         let now = now();
+        self.hands.strategy.prefetch(datagram, self.feed.next());
         self.feed.datagram(LineId(line), now, now, datagram, &mut AtWork { hands: &mut self.hands, orders });
         self.hands.problem.take().map_or(Ok(()), Err)
     }
