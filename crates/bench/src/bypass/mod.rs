@@ -97,7 +97,7 @@ pub(crate) enum Load {
     RoundTrips,
     /// A stream.
     Stream,
-    /// A feed and its orders: bursts of full datagrams, and frames that stay in the cache between them.
+    /// A feed and its orders: bursts of full datagrams after calms.
     Feed,
 }
 
