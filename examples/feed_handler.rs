@@ -1,5 +1,6 @@
 //! A feed handler: keeps the books of a feed (ITCH over MoldUDP64), and prints the best bid and offer of one instrument when they change.
-//! `sidestep market exchange --interface lo` has a feed, and says where: `feed_handler SYMBOL GLIMPSE RE-REQUESTS LINE LINE`.
+//! `sidestep market exchange --interface lo` has a feed, and says where: `feed_handler SYMBOL GLIMPSE RE-REQUESTS LINE LINE`. It runs until it is
+//! interrupted.
 
 use sidestep::idle::IdleStrategy;
 use sidestep::market::book::{Book, Books, PriceLevel};
@@ -9,7 +10,7 @@ use sidestep::market::itch::{Message, PRICE_DECIMALS};
 use sidestep::market::mold64::Session;
 use sidestep::market::{Locate, Side, Symbol};
 use sidestep::stream::Endpoint;
-use std::{error::Error, sync::atomic::AtomicBool};
+use std::{error::Error, io::Write, sync::atomic::AtomicBool};
 
 // ANCHOR: application
 /// One instrument: its number on this day, once the directory has told it, and what was printed last.
@@ -25,18 +26,20 @@ impl Application for Watch {
             Message::StockDirectory(stock) if stock.stock() == self.symbol => self.locate = Some(stock.locate()),
             message if Some(message.locate()) == self.locate && update.is_live => {
                 let text = update.books.book(message.locate()).map(|book| best(&book)).unwrap_or_default();
-                if text != self.last {
-                    println!("{} {text}", update.sequence.0);
-                    self.last = text;
+                if text != self.last && writeln!(std::io::stdout(), "{} {text}", update.sequence.0).is_err() {
+                    std::process::exit(0); // nobody reads any more
                 }
+                self.last = text;
             }
             _ => {}
         }
     }
 
     fn notice(&mut self, action: &Action<Session>, _: &Books) {
-        // Live, recovering or stale; gaps, requests, snapshots.
-        eprintln!("{action:?}");
+        match action {
+            Action::Request { .. } => {}       // made by the handler; there may be many
+            action => eprintln!("{action:?}"), // live, recovering or stale; sessions, snapshots, what is lost
+        }
     }
 }
 

@@ -258,6 +258,9 @@ fn main() -> Result<()> {
     }
     let fills = maker.orders.fills;
     maker.end_flat()?;
+    if maker.feed.channel().directory().find(symbol).is_none() {
+        return Err(format!("the feed has not named {symbol}").into());
+    }
     let Orders { position, account, .. } = &maker.orders;
     println!("{fills} fills while it quoted, {quoted} looks with both quotes out");
     match (*position, account.len()) {

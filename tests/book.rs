@@ -23,6 +23,7 @@ const REASONS: &[&str] = &[
     "changes this host",
     "needs a NIC",
     "needs a program",
+    "needs a recorded day",
     "needs systemd",
     "needs the installed library",
     "needs two hosts",

@@ -48,10 +48,10 @@ pub(crate) struct MarketExchange {
     #[arg(long, default_value = "lo", value_name = "IF")]
     pub(crate) interface: String,
     /// Group and port of line A
-    #[arg(long, default_value = "239.192.0.1:26400", value_name = "GROUP:PORT", help_heading = "Feed")]
+    #[arg(long, default_value = "239.192.0.1:26400", value_name = "GROUP:PORT", help_heading = "Feed", value_parser = group)]
     pub(crate) group_a: SocketAddr,
     /// Group and port of line B
-    #[arg(long, default_value = "239.192.0.2:26400", value_name = "GROUP:PORT", help_heading = "Feed")]
+    #[arg(long, default_value = "239.192.0.2:26400", value_name = "GROUP:PORT", help_heading = "Feed", value_parser = group)]
     pub(crate) group_b: SocketAddr,
     /// Hops that the feed may go
     #[arg(long, default_value_t = 1, value_name = "N", help_heading = "Feed", value_parser = clap::value_parser!(u32).range(0..=255))]
@@ -187,6 +187,14 @@ fn history(text: &str) -> Result<u64, String> {
 }
 
 /// A part in percent, as parts of a million.
+fn group(text: &str) -> Result<SocketAddr, String> {
+    let group: SocketAddr = text.parse().map_err(|_| format!("{text:?} is no GROUP:PORT, as 239.192.0.1:26400"))?;
+    match group.ip().is_multicast() && group.port() != 0 {
+        true => Ok(group),
+        false => Err(format!("{group} is no port of a multicast group (224.0.0.0/4, ff00::/8), as 239.192.0.1:26400")),
+    }
+}
+
 fn loss(text: &str) -> Result<u32, String> {
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let percent = percent.filter(|percent| (0.0..=100.0).contains(percent));

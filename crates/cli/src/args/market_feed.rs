@@ -54,7 +54,7 @@ const WATCH_HELP: &str = "\
 A feed is live while no message is missing. Without --rerequest and --glimpse it is joined at the
 first message that comes: orders from before are unknown, and what is done to them is refused.
 
-Exit codes of --once and --json: 3 the feed is not live.";
+Exit codes of --once and --json: 3 the feed is not live, or its books are incomplete.";
 
 #[derive(Debug, Args)]
 #[command(after_help = WATCH_HELP)]

@@ -15,7 +15,10 @@ length. Packed files come by a pipe: zcat FILE.gz | sidestep market decode -. St
 GLIMPSE) are skipped.
 
 Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.
-3 messages are missing in the BinaryFILE.";
+3 messages are missing in the BinaryFILE.
+
+Messages of all lines are printed, those of A and of B; --group shows one line. --symbol does not know the
+instrument of D, E, X and U before it has seen its R, A or F; --locate does.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DECODE_HELP)]
@@ -37,7 +40,8 @@ pub(crate) struct MarketDecode {
     /// Print one JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the messages to a BinaryFILE instead, those of all lines once and in order; `-` for standard output
+    /// Write the messages to a BinaryFILE instead, those of all lines once and in order; `-` for standard output.
+    /// An existing file is replaced
     #[arg(long, value_name = "OUT", conflicts_with_all = ["datagrams", "summary", "json", "symbol", "locate", "types", "count"])]
     pub(crate) binaryfile: Option<PathBuf>,
 }
@@ -75,7 +79,9 @@ pub(crate) struct DecodeFilter {
 const REPLAY_HELP: &str = "\
 A replay has the recorded times: it makes the same log on each run, at any speed. What no line has
 brought cannot be asked for again; it is told as lost. With --to nothing is decoded: the datagrams
-are sent to the first group given if they are of the first line of the file, and so on.";
+are sent to the first group given if they are of the first line of the file, and so on.
+
+Exit codes: 3 messages were lost.";
 
 #[derive(Debug, Args)]
 #[command(after_help = REPLAY_HELP)]
@@ -83,7 +89,7 @@ pub(crate) struct MarketReplay {
     /// A capture (pcap, pcapng), as of `sidestep market record`; `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Write each message, and each change of the feed, as a line with the best bid and offer after it; `-` for standard output
+    /// Write each message, and each change of the feed, as a line with the best bid and offer after it; `-` for standard output. An existing file is replaced
     #[arg(long, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
     /// 1 for the recorded pace, 8 for eight times as fast, `max` for no pauses

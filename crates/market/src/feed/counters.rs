@@ -17,6 +17,8 @@ pub struct Counters {
     pub given_up: u64,
     /// Messages that were never delivered: no line brought them, no answer did, or a snapshot replaced them.
     pub skipped: u64,
+    /// Of those, the ones in whose place a snapshot came.
+    pub replaced: u64,
     /// Skips far ahead that were wrong: the lines went on where they had been.
     pub refuted: u64,
     /// Requests.

@@ -40,7 +40,8 @@ pub struct Policy {
     pub servers: u8,
     /// The most messages in one request. Default 65,534, the most that a MoldUDP64 packet can have; Cboe's servers take 100.
     pub request_count_max: u32,
-    /// A gap of more messages than this is left to the snapshot, if there is one: many requests take longer. Default 100,000.
+    /// A gap of more messages than this is left to the snapshot, if there is one: many requests take longer, and servers
+    /// limit them. Default 10,000: some 250 requests of one datagram each.
     pub request_span_max: u64,
     /// How long an answer is waited for, ns. Default 20 ms: servers of one site answer in less than one, Cboe's wait for 2 ms by themselves.
     pub request_timeout_ns: u64,
@@ -74,7 +75,7 @@ impl Default for Policy {
             gap_wait_ns: MS,
             servers: 0,
             request_count_max: 65_534,
-            request_span_max: 100_000,
+            request_span_max: 10_000,
             request_timeout_ns: 20 * MS,
             request_tries: 4,
             rest_wait_ns: 0,

@@ -126,6 +126,7 @@ impl<F: Framing> Feed<F> {
             return Err(refused);
         }
         if next > before {
+            self.counters.replaced = self.counters.replaced.saturating_add(next.0 - before.0);
             self.tell_skipped(before, next.0 - before.0, handler);
         }
         self.counters.ended_by_snapshot += 1;

@@ -67,6 +67,9 @@ impl Desk {
 /// The hold-back buffer: 20 ms of a feed of 200,000 messages a second wait for the other line.
 const HELD: Limits = Limits { held_messages: 4096, held_bytes: 256 << 10 };
 
+/// How long the other line is waited for. There is nobody to ask, so it lasts as long as a busy host may put an exchange aside.
+const GAP_WAIT_NS: u64 = 50_000_000;
+
 /// A desk that reads its feed.
 pub(crate) struct Reader {
     feed: Feed<Mold64>,
@@ -119,7 +122,7 @@ impl Handler<Session> for AtWork<'_> {
 impl Reader {
     fn new(strategy: Strategy, next: Sequence, lines: u8) -> Result<Self, Problem> {
         // The books come as from a snapshot. Its successor is missed, too, if no line brings it.
-        let policy = Policy { join: Join::At(next), ..Policy::default() };
+        let policy = Policy { join: Join::At(next), gap_wait_ns: GAP_WAIT_NS, ..Policy::default() };
         let feed = Feed::new(&vec![LineKind::Live; lines.into()], HELD, policy, now())?;
         let hands = Hands { strategy, number: 0, delivered: 0, malformed: 0, problem: None };
         Ok(Self { feed, hands, lines })

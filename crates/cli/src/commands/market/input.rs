@@ -3,6 +3,7 @@
 use sidestep_market::capture::{BinaryFile, Capture, CaptureError};
 use sidestep_sys::{Problem, file};
 use std::io::{self, Cursor, ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The first bytes of a file.
@@ -25,6 +26,18 @@ pub(super) type Bytes = Box<dyn Read>;
 pub(super) enum Input {
     Capture(Capture<Bytes>),
     Messages(BinaryFile<Bytes>),
+}
+
+/// Refuses an output that is the input itself: it would be emptied before it is read.
+pub(super) fn check_other(input: &Path, output: &Path) -> Result<(), Problem> {
+    let place = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino(), file.is_file()));
+    match (place(input), place(output)) {
+        (Some(read), Some(written)) if read == written && read.2 => {
+            Err(Problem::usage(format!("cannot write {}", output.display()), "it is the file that is read")
+                .next("name another file"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Opens a file; standard input for `-`.

@@ -2,7 +2,7 @@
 
 use super::filter::Filter;
 use crate::args::MarketDecode as Args;
-use crate::commands::market::input::{Bytes, faulty};
+use crate::commands::market::input::{self, Bytes, faulty};
 use crate::commands::market::replay::Lines;
 use crate::{exit, output};
 use sidestep_market::arbiter::{self, Delivery};
@@ -27,6 +27,7 @@ const GAPS_MAX: usize = 20;
 
 /// Writes the messages of a capture, and tells those that are missing.
 pub(super) fn write(args: &Args, filter: &Filter, capture: Capture<Bytes>, path: &Path) -> Result<u8, Problem> {
+    input::check_other(&args.file, path)?;
     let file: Box<dyn Write> = if path == Path::new("-") {
         Box::new(BufWriter::new(io::stdout()))
     } else {

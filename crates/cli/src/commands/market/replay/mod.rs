@@ -13,6 +13,7 @@ pub(super) use lines::Lines;
 use log::Log;
 use send::Senders;
 use sidestep_feed_handler::{Channel, ChannelOptions};
+use sidestep_market::book::Refusal;
 use sidestep_market::capture::{self, Capture};
 use sidestep_market::feed::{Join, State};
 use sidestep_market::mold64;
@@ -36,6 +37,7 @@ const NAP: Duration = Duration::from_millis(50);
 
 pub(super) fn run(args: &Args) -> Result<u8, Problem> {
     if let Some(parquet) = &args.parquet {
+        input::check_other(&args.file, parquet)?;
         return Err(to_parquet(&args.file, parquet));
     }
     let Input::Capture(capture) = input::open(&args.file)? else {
@@ -144,6 +146,7 @@ struct Replay {
 
 impl Replay {
     fn new(args: &Args) -> Result<Self, Problem> {
+        args.log.iter().try_for_each(|log| input::check_other(&args.file, log))?;
         let out: Option<Box<dyn Write>> = match &args.log {
             None => None,
             Some(path) if path == Path::new("-") => Some(Box::new(BufWriter::new(io::stdout()))),
@@ -231,6 +234,14 @@ impl Replay {
                     one.packets, one.messages, one.first, one.duplicates, one.lost
                 );
             }
+        }
+        let books = channel.books();
+        for (why, count) in Refusal::ALL.iter().map(|why| (why, books.refused(*why))).filter(|(_, count)| *count > 0) {
+            text += &format!("refused by the books: {why} {count}\n");
+        }
+        if books.all().any(|book| book.suspect().is_some()) {
+            text +=
+                "the books are incomplete: they begin in the middle of a session, or messages were refused or lost\n";
         }
         if self.others > 0 {
             text += &format!("{} datagrams are none of the feed\n", self.others);

@@ -190,11 +190,17 @@ impl Worker {
         let failure = self.handler.snapshot_failure().map(|why| format!("; the last snapshot failed: {why}"));
         let named = wanted.symbol.and_then(|symbol| channel.directory().find(symbol));
         let locate = named.or(wanted.locate.map(Locate));
+        let incomplete = channel.books().all().filter(|book| book.suspect().is_some()).count();
         Snapshot {
             at_ns: now.0,
             session: feed.session().map(|session| session.to_string()).unwrap_or_default(),
             state,
-            reason: if state == "live" { String::new() } else { reason.to_owned() + &failure.unwrap_or_default() },
+            reason: match incomplete {
+                0 if state == "live" => String::new(),
+                _ if state == "live" => format!("{incomplete} books are incomplete: {INCOMPLETE}"),
+                _ => reason.to_owned() + &failure.unwrap_or_default(),
+            },
+            incomplete_books: incomplete,
             since_ns: since.map_or(0, |since| now.since(since)),
             next_sequence: feed.next().0,
             messages: channel.counters().messages,
@@ -205,7 +211,8 @@ impl Worker {
                 by_line: counters.filled_by_line,
                 by_request: counters.filled_by_request,
                 by_snapshot: counters.ended_by_snapshot,
-                lost_messages: counters.skipped,
+                lost_messages: counters.skipped.saturating_sub(counters.replaced),
+                replaced_messages: counters.replaced,
                 held: feed.held().0 as u64,
                 requests: counters.requests,
                 longest_ns: counters.gap_duration.max_ns(),
@@ -301,6 +308,10 @@ impl Worker {
     }
 }
 
+/// Why books of a live feed are not the exchange's.
+const INCOMPLETE: &str =
+    "the session was joined in its middle without a snapshot (--glimpse), or a message was refused";
+
 /// A state in words: its name, since when, the reason.
 fn state(state: feed::State) -> (&'static str, Option<Nanos>, &'static str) {
     match state {
@@ -308,8 +319,10 @@ fn state(state: feed::State) -> (&'static str, Option<Nanos>, &'static str) {
         feed::State::Recovering { since } => ("recovering", Some(since), "messages are missing and asked for"),
         feed::State::Stale { since, why } => {
             let (state, reason) = match why {
-                Why::NotJoined => ("waiting", "no packet has come"),
-                Why::Gap => ("stale", "messages are missing"),
+                Why::NotJoined => {
+                    ("waiting", "no packet has come: is the exchange running, and is this its group and interface?")
+                }
+                Why::Gap => ("stale", "messages are missing (--rerequest, --glimpse)"),
                 Why::Overflow => ("stale", "more came behind a gap than can be held back"),
                 Why::Silence => ("stale", "no line brings anything new"),
                 Why::SessionEnded => ("ended", "the session is over"),

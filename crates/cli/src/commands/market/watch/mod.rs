@@ -51,7 +51,8 @@ pub(super) fn run(args: &Args) -> Result<u8, Problem> {
             None => output::print(&(text::screen(&now) + if is_one { "" } else { "\n" }))?,
         }
         if is_one {
-            return Ok(if now.state == "live" { exit::GOOD } else { exit::FINDINGS });
+            let is_good = now.state == "live" && now.incomplete_books == 0;
+            return Ok(if is_good { exit::GOOD } else { exit::FINDINGS });
         }
         before = now;
     }

@@ -13,8 +13,10 @@ pub(super) struct Snapshot {
     pub(super) session: String,
     /// `waiting`, `live`, `recovering`, `stale` or `ended`.
     pub(super) state: &'static str,
-    /// Why it is not live.
+    /// Why it is not live, or is, with books that are not the exchange's.
     pub(super) reason: String,
+    /// Books that are not the exchange's, whatever the feed's state.
+    pub(super) incomplete_books: usize,
     /// The time for which it has been in this state, ns.
     pub(super) since_ns: u64,
     /// The sequence number of the next message.
@@ -43,6 +45,8 @@ pub(super) struct Gaps {
     pub(super) by_snapshot: u64,
     /// Messages that were never delivered.
     pub(super) lost_messages: u64,
+    /// Messages in whose place a snapshot came.
+    pub(super) replaced_messages: u64,
     /// Messages that are held back behind a gap now.
     pub(super) held: u64,
     pub(super) requests: u64,

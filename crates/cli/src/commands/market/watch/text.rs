@@ -10,7 +10,9 @@ const INSTRUMENTS: usize = 20;
 /// The first line: state, session, rate.
 pub(super) fn head(now: &Snapshot) -> String {
     let mut text = now.state.to_uppercase();
-    if !now.reason.is_empty() {
+    if now.state == "live" && !now.reason.is_empty() {
+        let _ = write!(text, ", {}", now.reason);
+    } else if !now.reason.is_empty() {
         let _ = write!(text, " for {}: {}", time(now.since_ns), now.reason);
     }
     let session = if now.session.is_empty() { "none yet" } else { &now.session };
@@ -22,12 +24,13 @@ pub(super) fn head(now: &Snapshot) -> String {
 
 /// Gaps, in one line.
 pub(super) fn gaps(gaps: &Gaps) -> String {
-    let Gaps { opened, by_line, by_request, by_snapshot, lost_messages, held, requests, longest_ns } = gaps;
+    let Gaps { opened, by_line, by_request, by_snapshot, lost_messages, replaced_messages, held, requests, longest_ns } =
+        gaps;
     if *opened == 0 {
         return "gaps 0".to_owned();
     }
     format!(
-        "gaps {opened}: filled by another line {by_line}, by re-request {by_request} ({requests} requests), by snapshot {by_snapshot}; \
+        "gaps {opened}: filled by another line {by_line}, by re-request {by_request} ({requests} requests), by snapshot {by_snapshot} ({replaced_messages} messages); \
          messages lost {lost_messages}, held {held}; longest {}",
         time(*longest_ns)
     )
