@@ -106,6 +106,20 @@ fn a_feed_that_ends_without_a_word_is_told_as_stale() {
 }
 
 #[test]
+fn books_that_were_joined_in_the_middle_are_told_as_incomplete() {
+    let _turn = my_turn();
+    let Some(lab) = lab() else { return };
+    let exchange = exchange(&lab, &["--rate", "2k"]);
+    std::thread::sleep(Duration::from_secs(2));
+    let ended = finish(on_b(&lab, &with_lines(&["market", "watch"], &lines(), &["--json", "-", "--wait", "20s"])));
+    let json = ended.json();
+    assert_eq!((ended.code, &json["state"]), (3, &"live".into()), "{json}");
+    assert!(json["incomplete_books"].as_u64() > Some(0), "{json}");
+    assert!(json["reason"].as_str().is_some_and(|reason| reason.contains("--glimpse")), "{json}");
+    drop(exchange);
+}
+
+#[test]
 fn what_was_recorded_is_decoded_and_replayed_twice_alike() {
     let _turn = my_turn();
     let Some(lab) = lab() else { return };
@@ -133,11 +147,17 @@ fn what_was_recorded_is_decoded_and_replayed_twice_alike() {
     let first: serde_json::Value = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
     assert_eq!((&first["name"], &first["fields"]["stock"]), (&"StockDirectory".into(), &"AAAC".into()));
 
+    for onto_itself in [["decode", "--binaryfile"], ["replay", "--log"], ["replay", "--parquet"]] {
+        let refused = run(&["market", onto_itself[0], &file, onto_itself[1], &file]);
+        assert_eq!(refused.code, 2, "{}", refused.stderr);
+        assert!(refused.stderr.contains("it is the file that is read"), "{}", refused.stderr);
+    }
     // On a machine that is busy one line is sent long after the other.
     let replay =
         |log: &str, speed: &str| run(&["market", "replay", &file, "--log", log, "--speed", speed, "--gap-wait", "1s"]);
     let (first, second) = (replay(&path("one"), "max"), replay(&path("two"), "20"));
     assert_eq!((first.code, &first.stdout), (0, &second.stdout), "{}{}", first.stderr, first.stdout);
+    assert!(!first.stdout.contains("incomplete") && !first.stdout.contains("refused"), "{}", first.stdout);
     assert!(first.stdout.contains("messages lost 0\n") && first.stdout.contains("\nlog "), "{}", first.stdout);
     assert!(
         std::fs::read(path("one")).unwrap() == std::fs::read(path("two")).unwrap(),
