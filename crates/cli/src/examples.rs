@@ -72,7 +72,7 @@ sidestep bench ring --source module",
     ),
     (
         "bench tick",
-        "sidestep bench tick                                       books and FIX: kernel-spin, xdp and the floor
+        "sidestep bench tick                                       books, FIX: kernel-spin, xdp, xdp-raw
 sidestep bench tick --paths xdp --work reflex,decode,book    what the work of the trader costs
 sidestep bench tick --paths xdp --order fix,ouch,raw
 sidestep bench tick --paths xdp --lines 1,2 --gap-on-a 0,1 --duration 100s
@@ -248,7 +248,7 @@ sidestep market watch --line eth1:239.192.0.1:26400 --publish /dev/shm/feed",
         "market decode",
         "sidestep market decode day.pcapng --symbol AAPL --type AFEC
 sidestep market decode day.pcap --group 239.192.0.1:26400 --summary
-sidestep market decode - --json                     as in: zcat 01302019.NASDAQ_ITCH50.gz |
+sidestep market decode - --json                     standard input, from zcat FILE.gz
 sidestep market decode day.pcapng --binaryfile day.itch
 sidestep market decode day.pcap --protocol mdp --port 14310",
     ),
