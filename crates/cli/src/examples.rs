@@ -78,7 +78,7 @@ sidestep bench tick --paths xdp --order fix,ouch,raw
 sidestep bench tick --paths xdp --lines 1,2 --gap-on-a 0,1 --duration 100s
 sidestep bench tick --rate 25k --speed 1,2,4,8            the same feed, faster
 sidestep bench tick --messages-per-packet 1 --trigger-every 20 --html tick.html
-sidestep bench tick --to 192.0.2.2 --interface eth1       the trader is `sidestep bench serve` there",
+sidestep bench tick --to 192.0.2.2 --interface eth1       the trader: `bench serve` there",
     ),
     (
         "bench fix",

@@ -17,8 +17,8 @@ GLIMPSE) are skipped.
 Exit codes: 1 something could not be decoded, or the file is cut off; what could be is printed.
 3 messages are missing in the BinaryFILE.
 
-Messages of all lines are printed, those of A and of B; --group shows one line. --symbol does not know the
-instrument of D, E, X and U before it has seen its R, A or F; --locate does.";
+Messages of all lines are printed, those of A and of B; --group shows one line. --symbol does not
+know the instrument of D, E, X and U before it has seen its R, A or F; --locate does.";
 
 #[derive(Debug, Args)]
 #[command(after_help = DECODE_HELP)]
