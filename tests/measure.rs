@@ -21,7 +21,7 @@ fn every_path_is_measured_or_says_why_not() {
         let document = finished.json();
         check_schema(&document);
         let unavailable = document["unavailable"].as_array().expect("a list");
-        assert_eq!(rows(&document).len() + unavailable.len(), 18, "{}", finished.stderr);
+        assert_eq!(rows(&document).len() + unavailable.len(), 19, "{}", finished.stderr);
         assert!(unavailable.iter().all(|row| row["reason"].as_str().is_some_and(|reason| !reason.is_empty())));
         assert_eq!(document["setup"]["place"], "loopback");
         let ratios = document["ratios"].as_array().expect("a list");
