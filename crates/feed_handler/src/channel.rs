@@ -7,7 +7,7 @@ use sidestep_market::arbiter::{self, Delivery, LineKind, Origin};
 use sidestep_market::book::{self, Book, Books, Depth};
 use sidestep_market::feed::{Action, Feed, Handler, Policy, Refused, State};
 use sidestep_market::itch::{Malformed, Message};
-use sidestep_market::mold64::{Mold64, Packet, Session};
+use sidestep_market::mold64::{Mold64, Session};
 use sidestep_market::units::{LineId, Locate, Nanos, Sequence, Symbol};
 use sidestep_sys::Problem;
 
@@ -130,7 +130,7 @@ impl Channel {
         application: &mut impl Application,
     ) {
         let Self { feed, inner } = self;
-        inner.prefetch(datagram, feed.next());
+        inner.books.prefetch_packet(datagram, feed.next());
         inner.next = feed.next();
         feed.datagram(line, now, arrived, datagram, &mut Turn { inner, application });
     }
@@ -254,16 +254,6 @@ impl Channel {
 }
 
 impl Inner {
-    /// Overlaps the cache misses of a datagram that has something new.
-    #[inline]
-    fn prefetch(&self, datagram: &[u8], next: Sequence) {
-        let Ok(packet) = Packet::parse(datagram) else { return };
-        let messages = packet.messages();
-        if packet.first().0 + messages.len() as u64 > next.0 {
-            self.books.prefetch(messages.filter_map(|bytes| Message::parse(bytes).ok()));
-        }
-    }
-
     #[inline]
     fn apply(&mut self, message: &Delivery<'_>, is_snapshot: bool, application: &mut impl Application) {
         let itch = match Message::parse(message.bytes) {

@@ -7,7 +7,8 @@
 use super::books::Books;
 use super::level::Key;
 use crate::itch::Message;
-use crate::units::{Locate, OrderReference};
+use crate::mold64::Packet;
+use crate::units::{Locate, OrderReference, Sequence};
 
 impl Books {
     /// Prefetches what these messages, which are to be applied next, will need. It changes nothing.
@@ -18,6 +19,16 @@ impl Books {
     pub fn prefetch<'a>(&self, messages: impl Iterator<Item = Message<'a>> + Clone) {
         messages.clone().for_each(|message| self.prefetch_orders(&message));
         messages.for_each(|message| self.prefetch_levels(&message));
+    }
+
+    /// The same for what a packet has from message `next` on; nothing for what is no packet, or has nothing new.
+    #[inline]
+    pub fn prefetch_packet(&self, datagram: &[u8], next: Sequence) {
+        let Ok(packet) = Packet::parse(datagram) else { return };
+        let messages = packet.messages();
+        if packet.first().0.saturating_add(messages.len() as u64) > next.0 {
+            self.prefetch(messages.filter_map(|bytes| Message::parse(bytes).ok()));
+        }
     }
 
     /// The lines of the table, and the headers of the instrument.

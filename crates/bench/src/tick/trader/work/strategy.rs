@@ -3,7 +3,6 @@
 use crate::tick::judge::Order;
 use sidestep_market::book::{Books, Depth, Limits, Touched};
 use sidestep_market::itch::Message;
-use sidestep_market::mold64::Packet;
 use sidestep_market::units::{Locate, OrderReference, Price, Sequence, Side, Symbol};
 use sidestep_sys::Problem;
 use sidestep_venue::tape::Tape;
@@ -65,13 +64,11 @@ impl Strategy {
         Ok(Self::Books { books, is_trusted: true })
     }
 
-    /// Overlaps the cache misses of the books for what a datagram has from the message `next` on, as a feed handler does.
+    /// Prefetches the books for a datagram, as a feed handler does.
     #[inline]
     pub(super) fn prefetch(&self, datagram: &[u8], next: Sequence) {
-        let (Self::Books { books, .. }, Ok(packet)) = (self, Packet::parse(datagram)) else { return };
-        let messages = packet.messages();
-        if packet.first().0 + messages.len() as u64 > next.0 {
-            books.prefetch(messages.filter_map(|bytes| Message::parse(bytes).ok()));
+        if let Self::Books { books, .. } = self {
+            books.prefetch_packet(datagram, next);
         }
     }
 
