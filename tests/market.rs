@@ -16,41 +16,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::exchange::{Process, exchange, lab};
 use support::{Finished, WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
 
 const GROUPS: [&str; 2] = ["239.192.0.1:26400", "239.192.0.2:26400"];
 const REREQUEST: &str = "198.18.0.1:26401";
 const GLIMPSE: &str = "198.18.0.1:26402";
-
-/// Killed when the test ends, however it does.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn lab() -> Option<Lab> {
-    is_root().then(|| Lab::up(&Options::default()).unwrap())
-}
-
-/// An exchange on host A that serves; its flags follow those that make it small.
-fn exchange(lab: &Lab, flags: &[&str]) -> Process {
-    let fixed = ["market", "exchange", "--interface", "lab0", "--symbols", "20", "--live-orders", "500"];
-    let mut command = sidestep(&[&fixed, flags].concat());
-    let mut process = Process(lab.host(End::A).spawn(&mut command).unwrap());
-    // It says where it serves before it begins; the rest of its output is read, so that it never waits for this test.
-    let mut output = BufReader::new(process.0.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("OUCH ") {
-        line.clear();
-        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the exchange has ended");
-    }
-    std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
-    process
-}
 
 fn on_b(lab: &Lab, arguments: &[&str]) -> Child {
     lab.host(End::B).spawn(&mut sidestep(arguments)).unwrap()

@@ -3,44 +3,16 @@
 
 mod support;
 
-use sidestep_lab::{Lab, Options, Side};
+use sidestep_lab::{Lab, Side};
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{WATCHDOG, finish, is_root, my_turn, run, send_signal, sidestep};
+use support::exchange::{Process, exchange, lab};
+use support::{WATCHDOG, finish, my_turn, run, send_signal, sidestep};
 
 const LINES: [&str; 4] = ["--line", "lab0:239.192.0.1:26400", "--line", "lab0:239.192.0.2:26400"];
-
-/// Killed when the test ends, however it does.
-struct Process(Child);
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A lab whose host A has an exchange.
-fn exchange(rate: &str) -> Option<(Lab, Process)> {
-    if !is_root() {
-        return None;
-    }
-    let lab = Lab::up(&Options::default()).unwrap();
-    let flags =
-        ["market", "exchange", "--interface", "lab0", "--symbols", "20", "--live-orders", "500", "--rate", rate];
-    let mut process = Process(lab.host(Side::A).spawn(&mut sidestep(&flags)).unwrap());
-    let mut output = BufReader::new(process.0.stdout.take().unwrap());
-    let mut line = String::new();
-    while !line.starts_with("OUCH ") {
-        line.clear();
-        assert_ne!(output.read_line(&mut line).unwrap(), 0, "the exchange has ended");
-    }
-    std::thread::spawn(move || output.read_to_end(&mut Vec::new()));
-    Some((lab, process))
-}
 
 /// A recorder on host B that has written something.
 fn recorder(lab: &Lab, file: &Path, flags: &[&str]) -> Process {
@@ -63,7 +35,8 @@ fn told(process: &mut Process) -> (i32, String) {
 #[test]
 fn a_full_disk_ends_the_recording_and_leaves_what_was_written() {
     let _turn = my_turn();
-    let Some((lab, _exchange)) = exchange("20k") else { return };
+    let Some(lab) = lab() else { return };
+    let _exchange = exchange(&lab, &["--rate", "20k"]);
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().display();
     let program = env!("CARGO_BIN_EXE_sidestep");
@@ -87,7 +60,8 @@ fn a_full_disk_ends_the_recording_and_leaves_what_was_written() {
 #[test]
 fn a_recording_that_was_killed_is_read_to_its_last_whole_block() {
     let _turn = my_turn();
-    let Some((lab, _exchange)) = exchange("5k") else { return };
+    let Some(lab) = lab() else { return };
+    let _exchange = exchange(&lab, &["--rate", "5k"]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("day.pcapng");
     let mut killed = recorder(&lab, &file, &[]);
@@ -125,7 +99,8 @@ fn statistics(file: &[u8]) -> Vec<(u32, [u64; 2])> {
 #[test]
 fn what_the_kernel_drops_while_the_recorder_is_stopped_is_told_and_stands_in_the_file() {
     let _turn = my_turn();
-    let Some((lab, exchange)) = exchange("20k") else { return };
+    let Some(lab) = lab() else { return };
+    let exchange = exchange(&lab, &["--rate", "20k"]);
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("day.pcapng");
     let mut recorder = recorder(&lab, &file, &["--by-kernel"]);

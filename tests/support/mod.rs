@@ -1,6 +1,7 @@
 //! Running the binary, for the end-to-end tests.
 #![allow(dead_code)] // Every test file uses its own part.
 
+pub(crate) mod exchange;
 pub(crate) mod lab;
 pub(crate) mod place;
 pub(crate) mod result;

@@ -19,14 +19,22 @@ fn ip(host: &Host, words: &str) {
     assert!(host.spawn(command.args(words.split(' '))).unwrap().wait().unwrap().success(), "ip {words}");
 }
 
+/// A venue on host A, and a desk on host B whose lines are past the kernel; it asks the venue for what is missing, or nobody.
+fn past_the_kernel(a: &Host, b: &Host, has_server: bool) -> (Process, Venue, Desk) {
+    let control = Process::control(b);
+    let mut venue = Venue::on(a, LAB0);
+    let mut options = options(LAB0);
+    options.rerequest.extend(has_server.then(|| venue.rerequest_at()));
+    let mut desk = Desk::on(b, &options);
+    desk.until_paths(&mut venue, Path::is_accelerated);
+    (control, venue, desk)
+}
+
 #[test]
 fn books_of_lines_past_the_kernel_are_those_of_the_venue() {
     let Some(lab) = lab(&Options::default()) else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let control = Process::control(b);
-    let mut venue = Venue::on(a, LAB0);
-    let mut desk = Desk::on(b, &options(LAB0));
-    desk.until_paths(&mut venue, Path::is_accelerated);
+    let (control, mut venue, mut desk) = past_the_kernel(a, b, false);
     desk.trade(&mut venue, 2 * STEPS);
     let counters = desk.ends_like(&mut venue);
     assert!(venue.next() > 3_000 && counters.requests == 0, "{counters:?}");
@@ -44,12 +52,9 @@ fn books_of_lines_past_the_kernel_are_those_of_the_venue() {
 fn what_is_fragmented_comes_by_the_twin_and_the_rest_past_the_kernel() {
     let Some(lab) = lab(&Options::default()) else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let control = Process::control(b);
-    let mut venue = Venue::on(a, LAB0);
     // Datagrams of the shorter line fit, those of the longer one do not when they are full.
     ip(a, "link set lab0 mtu 500");
-    let mut desk = Desk::on(b, &options(LAB0));
-    desk.until_paths(&mut venue, Path::is_accelerated);
+    let (control, mut venue, mut desk) = past_the_kernel(a, b, false);
     desk.trade(&mut venue, STEPS);
     // Line A alone would lose now.
     venue.is_mute = [true, false];
@@ -87,10 +92,7 @@ fn lines_joined_without_control_are_the_kernels_and_say_why() {
 fn what_comes_while_the_thread_is_busy_for_a_second_is_kept_by_the_kernel() {
     let Some(lab) = lab(&Options::default()) else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let control = Process::control(b);
-    let mut venue = Venue::on(a, LAB0);
-    let mut desk = Desk::on(b, &options(LAB0));
-    desk.until_paths(&mut venue, Path::is_accelerated);
+    let (control, mut venue, mut desk) = past_the_kernel(a, b, false);
     desk.trade(&mut venue, STEPS);
     let before = [0, 1].map(|line| desk.packets(line));
     std::thread::sleep(Duration::from_millis(1_300));
@@ -110,12 +112,7 @@ fn what_comes_while_the_thread_is_busy_for_a_second_is_kept_by_the_kernel() {
 fn a_control_plane_killed_and_restarted_in_mid_run_loses_nothing() {
     let Some(lab) = lab(&Options::default()) else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let mut control = Process::control(b);
-    let mut venue = Venue::on(a, LAB0);
-    let mut options = options(LAB0);
-    options.rerequest = vec![venue.rerequest_at()];
-    let mut desk = Desk::on(b, &options);
-    desk.until_paths(&mut venue, Path::is_accelerated);
+    let (mut control, mut venue, mut desk) = past_the_kernel(a, b, true);
     for round in 0..2 {
         desk.trade(&mut venue, STEPS);
         control.kill();
@@ -138,12 +135,7 @@ fn a_control_plane_killed_and_restarted_in_mid_run_loses_nothing() {
 fn what_finds_no_frame_is_counted_and_recovered() {
     let Some(lab) = lab(&Options::default()) else { return };
     let (a, b) = (lab.host(Side::A), lab.host(Side::B));
-    let control = Process::control(b);
-    let mut venue = Venue::on(a, LAB0);
-    let mut options = options(LAB0);
-    options.rerequest = vec![venue.rerequest_at()];
-    let mut desk = Desk::on(b, &options);
-    desk.until_paths(&mut venue, Path::is_accelerated);
+    let (control, mut venue, mut desk) = past_the_kernel(a, b, true);
     desk.trade(&mut venue, STEPS);
     assert_eq!(desk.handler.lines().drops(0), Drops::default());
     (0..8 * STEPS).for_each(|_| venue.step());
