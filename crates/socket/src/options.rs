@@ -43,7 +43,8 @@ pub struct EngineOptions {
     /// Frames that one kick may send in copy mode (Linux 6.17).
     pub tx_budget: Option<u32>,
     /// Frames lent to the device for receiving by each queue. Few of them stay in the cache. If none is given, half of all; in copy mode
-    /// down to 256 while frames come one by one, until a burst needs more.
+    /// down to 256 while frames come one by one, until a burst needs more. Who receives a feed gives half of all: the first burst after a calm
+    /// loses what does not fit otherwise.
     pub fill: Option<u32>,
     /// Poll the device by this thread's calls.
     pub busy_poll: Option<BusyPoll>,

@@ -18,8 +18,10 @@ use std::path::Path;
 
 /// Messages and bytes that wait for an earlier message of another line: a second at high rates.
 const HELD: arbiter::Limits = arbiter::Limits { held_messages: 1 << 20, held_bytes: 64 << 20 };
+/// How long another line is waited for, by the recorded times, ns. Nobody waits for the file, so it is long.
+const GAP_WAIT_NS: u64 = 1_000_000_000;
 /// The time behind the last datagram in which open gaps are given up, ns.
-const REST_NS: u64 = 2_000_000_000;
+const REST_NS: u64 = 2 * GAP_WAIT_NS;
 /// Deadlines between two datagrams that are handled.
 const POLLS_MAX: usize = 10_000;
 /// Gaps that are told one by one.
@@ -44,6 +46,10 @@ pub(super) fn write(args: &Args, filter: &Filter, capture: Capture<Bytes>, path:
             .next("leave --group and --port away, and see what is in it: tcpdump -r FILE"));
     }
     Ok(if has_lost { exit::FINDINGS } else { exit::GOOD })
+}
+
+fn policy() -> Policy {
+    Policy { join: Join::FirstSeen, gap_wait_ns: GAP_WAIT_NS, ..Policy::default() }
 }
 
 struct Writing {
@@ -74,8 +80,7 @@ impl Writing {
             let name = |number| capture.interface(number).map(|interface| interface.name.as_str());
             if self.feed.is_none() {
                 let lines = Lines::of(name);
-                let policy = Policy { join: Join::FirstSeen, ..Policy::default() };
-                self.feed = Some((Feed::new(&lines.kinds(), HELD, policy, self.now)?, lines));
+                self.feed = Some((Feed::new(&lines.kinds(), HELD, policy(), self.now)?, lines));
             }
             self.poll(self.now);
             let Some((feed, lines)) = &mut self.feed else { continue };
@@ -206,8 +211,7 @@ mod tests {
     fn messages_of_two_lines_are_written_once_in_their_order_and_gaps_are_counted() {
         let file = Shared::default();
         let lines = Lines::of(|_| None);
-        let policy = Policy { join: Join::FirstSeen, ..Policy::default() };
-        let feed = Feed::new(&lines.kinds(), HELD, policy, Nanos(1)).unwrap();
+        let feed = Feed::new(&lines.kinds(), HELD, policy(), Nanos(1)).unwrap();
         let mut writing =
             Writing { feed: Some((feed, lines)), now: Nanos(1), out: Messages::new(Box::new(file.clone())) };
         for (line, bytes) in [(0, packet(5, b"a")), (0, packet(7, b"c")), (1, packet(5, b"ab")), (0, packet(10, b"f"))]

@@ -77,7 +77,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, colours: Colours) {
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, now: &Snapshot, is_paused: bool, colours: Colours) {
     let colour = match now.state {
-        "live" => Color::Green,
+        "live" if now.incomplete_books == 0 => Color::Green,
         "stale" => Color::Red,
         _ => Color::Yellow,
     };
